@@ -2,4 +2,8 @@
 //!
 //! Engines and stores find, hold and write records; only this module decides what becomes of one.
 
-pub mod backoff;
+pub(crate) mod backoff;
+pub(crate) mod json;
+pub mod limits;
+pub(crate) mod task;
+pub(crate) mod transition;

@@ -1,0 +1,152 @@
+//! Check and repair: every index entry has its record and the reverse, and the counts are right.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use super::codec;
+use super::head::Head;
+use super::keys::{self, QueueKeys};
+use super::record::{Slot, beside, body, read_unique};
+use super::scope::{ScopeTxn, read_head};
+use crate::engine::View;
+use crate::error::{ErrorKind, Result};
+use crate::model::task::{StateKind, Task, TaskId, TaskState};
+use crate::store::CheckReport;
+
+/// Problems that a report names; more are counted only by being there after the repair of these.
+const NAMED: usize = 1_000;
+
+/// What is wrong, in a form that repair can act on.
+enum Problem {
+    Damaged(TaskId),
+    NoEntry { id: TaskId, index: Vec<u8> },
+    StrayEntry(Vec<u8>),
+    NoValue { id: TaskId, index: Vec<u8> },
+    Counts,
+    KeyWithoutTask(Vec<u8>),
+}
+
+/// Looks at everything in the queue and names what does not fit.
+pub(crate) fn check(view: &dyn View, queue: &QueueKeys) -> Result<CheckReport> {
+    let (records, problems) = look(view, queue)?;
+    let problems = problems.iter().take(NAMED).map(describe).collect();
+    Ok(CheckReport { records, problems, repaired: 0 })
+}
+
+/// Does the same, and puts each thing right in the same commit.
+pub(crate) fn repair(scope: &mut ScopeTxn<'_, '_>, queue: &QueueKeys) -> Result<CheckReport> {
+    let (records, found) = look(scope.txn, queue)?;
+    let problems: Vec<String> = found.iter().take(NAMED).map(describe).collect();
+    let repaired = found.len() as u64;
+    for problem in found {
+        match problem {
+            Problem::Damaged(id) => {
+                let nothing = queue.body(id, Slot::Damaged as u8);
+                scope.set_aside(queue, &nothing, StateKind::Dead, id, "")?;
+            }
+            Problem::NoValue { id, index } => scope.set_aside(queue, &index, StateKind::Dead, id, "")?,
+            Problem::NoEntry { index, .. } => {
+                scope.txn.put(index, Vec::new());
+                scope.txn.touch(queue.topic());
+            }
+            Problem::StrayEntry(key) | Problem::KeyWithoutTask(key) => scope.txn.delete(key),
+            Problem::Counts => {}
+        }
+    }
+    // Counted again at the end: the repairs above changed what there is.
+    let paused = scope.head(queue)?.paused;
+    let mut counts = count(scope.txn, queue)?;
+    counts.paused = paused;
+    *scope.head(queue)? = counts;
+    Ok(CheckReport { records, problems, repaired })
+}
+
+fn describe(problem: &Problem) -> String {
+    match problem {
+        Problem::Damaged(id) => format!("the record of task {id} is damaged"),
+        Problem::NoEntry { id, .. } => format!("task {id} has no index entry, so it would never be served"),
+        Problem::StrayEntry(key) => format!("an index entry has no such record: {}", key.escape_ascii()),
+        Problem::NoValue { id, .. } => format!("a long value of task {id} is missing or damaged"),
+        Problem::Counts => "the queue's counts are not those of its records".to_owned(),
+        Problem::KeyWithoutTask(key) => format!("an idempotency key's entry is damaged: {}", key.escape_ascii()),
+    }
+}
+
+fn look(view: &dyn View, queue: &QueueKeys) -> Result<(u64, Vec<Problem>)> {
+    let (mut records, mut problems, mut expected) = (0, Vec::new(), BTreeSet::new());
+    let mut good = Vec::new();
+    each(view, &queue.kind(b'p'), |key, value| {
+        records += 1;
+        let Some(id) = keys::id_of(key) else { return };
+        match codec::decode(id, value) {
+            Ok(task) => good.push(task),
+            Err(_) => problems.push(Problem::Damaged(id)),
+        }
+    })?;
+    for task in &good {
+        let index = queue.index(task);
+        if view.get(&index)?.is_none() {
+            problems.push(Problem::NoEntry { id: task.id, index: index.clone() });
+        }
+        if !values_are_there(view, queue, task)? {
+            problems.push(Problem::NoValue { id: task.id, index: index.clone() });
+        }
+        expected.insert(index);
+    }
+    for kind in [b's', b'r', b'f', b'd'] {
+        each(view, &queue.kind(kind), |key, _| {
+            if !expected.contains(key) {
+                problems.push(Problem::StrayEntry(key.to_vec()));
+            }
+        })?;
+    }
+    each(view, &queue.kind(b'k'), |key, value| {
+        if read_unique(value).is_err() {
+            problems.push(Problem::KeyWithoutTask(key.to_vec()));
+        }
+    })?;
+    let (mut are, says) = (tally(&good), read_head(view, queue)?.unwrap_or_default());
+    are.paused = says.paused;
+    if are != says {
+        problems.push(Problem::Counts);
+    }
+    Ok((records, problems))
+}
+
+fn count(view: &dyn View, queue: &QueueKeys) -> Result<Head> {
+    let mut good = Vec::new();
+    each(view, &queue.kind(b'p'), |key, value| {
+        good.extend(keys::id_of(key).and_then(|id| codec::decode(id, value).ok()));
+    })?;
+    Ok(tally(&good))
+}
+
+fn tally(tasks: &[Task]) -> Head {
+    let mut head = Head::default();
+    for task in tasks {
+        head.add(task.state.kind(), codec::encode(task).len() as u64 + beside(task));
+    }
+    head
+}
+
+fn values_are_there(view: &dyn View, queue: &QueueKeys, task: &Task) -> Result<bool> {
+    if matches!(task.state, TaskState::Dead { reason: crate::DeadReason::Damaged, .. }) {
+        return Ok(true);
+    }
+    for (value, slot) in
+        [(&task.payload, Slot::Payload), (&task.progress, Slot::Progress), (&task.result, Slot::Result)]
+    {
+        match body(view, queue, task.id, value, slot) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(false),
+            other => other?,
+        };
+    }
+    Ok(true)
+}
+
+fn each(view: &dyn View, prefix: &[u8], mut visit: impl FnMut(&[u8], &[u8])) -> Result<()> {
+    view.scan(prefix, &keys::after(prefix), &mut |key, value| {
+        visit(key, value);
+        ControlFlow::Continue(())
+    })
+}

@@ -1,0 +1,56 @@
+//! Explain: why a task is not running.
+
+use std::ops::ControlFlow;
+
+use super::keys::{self, QueueKeys};
+use super::record;
+use super::scope::read_head;
+use crate::engine::View;
+use crate::error::Result;
+use crate::model::task::{Task, TaskId, TaskState};
+use crate::store::Explanation;
+
+/// Up to how many tasks ahead are counted.
+const AHEAD: u64 = 10_000;
+
+pub(crate) fn explain(view: &dyn View, queue: &QueueKeys, id: TaskId) -> Result<Explanation> {
+    let Some(task) = record::read(view, queue, id)? else { return Ok(Explanation::Unknown) };
+    let last = task.failures.last().cloned();
+    Ok(match &task.state {
+        TaskState::InFlight { owner, deadline, .. } => Explanation::Leased { owner: owner.clone(), until: *deadline },
+        TaskState::Done { at } => Explanation::Done { at: *at },
+        TaskState::Dead { at, reason } => Explanation::Dead { at: *at, reason: *reason, last },
+        TaskState::Cancelled { at } => Explanation::Cancelled { at: *at },
+        TaskState::Scheduled { due } => Explanation::NotDue { due: *due, after: last },
+        TaskState::Ready { .. } => match read_head(view, queue)?.and_then(|head| head.paused) {
+            Some(since) => Explanation::Paused { since },
+            None => Explanation::Waiting { ahead: ahead(view, queue, &task)? },
+        },
+    })
+}
+
+/// Tasks of any name that a claim would serve first.
+fn ahead(view: &dyn View, queue: &QueueKeys, task: &Task) -> Result<u64> {
+    let own = queue.index(task);
+    let rank = own.get(own.len().saturating_sub(16)..).unwrap_or_default();
+    let (all, mut ahead) = (queue.kind(b'r'), 0);
+    let (mut from, until) = (all.clone(), keys::after(&all));
+    // A name's line is in claim order: count until it passes our place, then go to the next name.
+    while ahead < AHEAD {
+        let mut behind = None;
+        view.scan(&from, &until, &mut |key, _| {
+            let (line, place) = key.split_at_checked(key.len().saturating_sub(16)).unwrap_or_default();
+            if place >= rank || ahead == AHEAD {
+                behind = Some(keys::after(line));
+                return ControlFlow::Break(());
+            }
+            ahead += 1;
+            ControlFlow::Continue(())
+        })?;
+        match behind {
+            Some(next) => from = next,
+            None => break,
+        }
+    }
+    Ok(ahead)
+}

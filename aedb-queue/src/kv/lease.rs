@@ -1,0 +1,100 @@
+//! Leases: acquire, renew, release, status and guarded commit, with the table of contract rule 17.
+//!
+//! | | free, released or run out | own | somebody else's |
+//! |---|---|---|---|
+//! | acquire | acquired, token + 1 | acquired, token + 1 | held |
+//! | renew, token right | lost | extended, never shortened | - |
+//! | release, token right | nothing | owner cleared, token kept | - |
+//! | guarded commit, token right | lost | applied | - |
+//!
+//! With a wrong token every call but acquire is lost, or does nothing.
+
+use std::sync::Arc;
+
+use super::app_keys;
+use super::codec::{Reader, Writer};
+use super::keys::ScopeKeys;
+use super::scope::ScopeTxn;
+use crate::engine::View;
+use crate::error::Result;
+use crate::model::task::FencingToken;
+use crate::model::transition::LeaseLoss;
+use crate::store::{Effects, FencedCommit, HeldLease, LeaseLength, LeaseOutcome, LeaseRecord, RenewOutcome};
+
+pub(crate) fn acquire(
+    scope: &mut ScopeTxn<'_, '_>,
+    name: Arc<str>,
+    owner: Arc<str>,
+    length: LeaseLength,
+    meta: Arc<str>,
+) -> Result<LeaseOutcome> {
+    let before = status(scope.txn, &scope.keys, &name)?;
+    if let Some(LeaseRecord { owner: Some(holder), until, .. }) = &before
+        && *until > scope.now
+        && *holder != owner
+    {
+        return Ok(LeaseOutcome::Held { owner: Arc::clone(holder), until: *until });
+    }
+    let floor = scope.token_floor()?;
+    let token = before.map_or(FencingToken::default(), |before| before.token).next(floor);
+    let until = scope.now.saturating_add(length.length());
+    let record = LeaseRecord {
+        name: Arc::clone(&name),
+        owner: Some(Arc::clone(&owner)),
+        token,
+        until,
+        acquired: scope.now,
+        meta,
+    };
+    put(scope, &record);
+    Ok(LeaseOutcome::Acquired(HeldLease { name, owner, token, until }))
+}
+
+pub(crate) fn renew(scope: &mut ScopeTxn<'_, '_>, held: &HeldLease, length: LeaseLength) -> Result<RenewOutcome> {
+    let Some(mut record) = current(scope, held)? else { return Ok(RenewOutcome::Lost) };
+    record.until = scope.now.saturating_add(length.length()).max(record.until);
+    put(scope, &record);
+    Ok(RenewOutcome::Renewed(record.until))
+}
+
+pub(crate) fn release(scope: &mut ScopeTxn<'_, '_>, held: &HeldLease) -> Result<()> {
+    let record = status(scope.txn, &scope.keys, &held.name)?;
+    if let Some(mut record) = record.filter(|record| record.token == held.token && record.owner.is_some()) {
+        record.owner = None;
+        record.until = scope.now;
+        put(scope, &record);
+    }
+    Ok(())
+}
+
+pub(crate) fn guarded_commit(scope: &mut ScopeTxn<'_, '_>, held: &HeldLease, effects: Effects) -> Result<FencedCommit> {
+    if current(scope, held)?.is_none() {
+        return Ok(FencedCommit::LeaseLost(LeaseLoss::TakenOver));
+    }
+    app_keys::apply(scope, effects)?;
+    Ok(FencedCommit::Applied)
+}
+
+pub(crate) fn status(view: &dyn View, scope: &ScopeKeys, name: &str) -> Result<Option<LeaseRecord>> {
+    let Some(bytes) = view.get(&scope.lease(name))? else { return Ok(None) };
+    let mut r = Reader::new(&bytes)?;
+    let (token, until, acquired) = (FencingToken::from_u64(r.number()?), r.instant()?, r.instant()?);
+    let owner = Some(r.text()?).filter(|owner| !owner.is_empty()).map(Arc::from);
+    Ok(Some(LeaseRecord { name: name.into(), owner, token, until, acquired, meta: r.text()?.into() }))
+}
+
+/// The record, if this holder's token is current and unexpired.
+fn current(scope: &ScopeTxn<'_, '_>, held: &HeldLease) -> Result<Option<LeaseRecord>> {
+    let record = status(scope.txn, &scope.keys, &held.name)?;
+    Ok(record.filter(|r| r.token == held.token && r.owner.as_ref() == Some(&held.owner) && r.until > scope.now))
+}
+
+fn put(scope: &mut ScopeTxn<'_, '_>, record: &LeaseRecord) {
+    let mut w = Writer::new(64);
+    w.number(record.token.as_u64());
+    w.instant(record.until);
+    w.instant(record.acquired);
+    w.text(record.owner.as_deref().unwrap_or_default());
+    w.text(&record.meta);
+    scope.txn.put(scope.keys.lease(&record.name), w.finish());
+}

@@ -1,0 +1,73 @@
+//! A scope: the namespace in which queues, leases and application keys live.
+
+use std::sync::Arc;
+
+use crate::app_keys::AppKeys;
+use crate::error::Result;
+use crate::lease::Lease;
+use crate::model::limits;
+use crate::queue::Queue;
+use crate::store::{Place, Store};
+
+/// The namespace `project/scope`. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Scope {
+    store: Arc<dyn Store>,
+    at: Place,
+}
+
+impl Scope {
+    pub(crate) fn new(store: Arc<dyn Store>, project: &str, scope: &str) -> Self {
+        Self { store, at: Place { project: project.into(), scope: scope.into(), caller: None } }
+    }
+
+    /// The same scope on behalf of a caller, whose grants are checked before each call does anything.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) or [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge) unless the name has 1 to 255 bytes without control characters.
+    pub fn as_caller(&self, caller: &str) -> Result<Self> {
+        limits::name("caller", caller)?;
+        let at = Place { caller: Some(caller.into()), ..self.at.clone() };
+        Ok(Self { store: Arc::clone(&self.store), at })
+    }
+
+    /// A queue. It exists from its first task on.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) or [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge) unless the name has 1 to 255 bytes without control characters.
+    pub fn queue(&self, name: &str) -> Result<Queue> {
+        limits::name("queue name", name)?;
+        Ok(Queue::new(Arc::clone(&self.store), self.at.clone(), name))
+    }
+
+    /// A lease. It exists from its first acquire on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Scope::queue`].
+    pub fn lease(&self, name: &str) -> Result<Lease> {
+        limits::name("lease name", name)?;
+        Ok(Lease::new(Arc::clone(&self.store), self.at.clone(), name))
+    }
+
+    /// The application's own keys.
+    pub fn kv(&self) -> AppKeys {
+        AppKeys::new(Arc::clone(&self.store), self.at.clone())
+    }
+
+    /// The names of the scope's queues, in byte order of length, then name.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied) without a grant for the scope.
+    pub async fn queues(&self) -> Result<Vec<String>> {
+        self.store.queues(&self.at).await
+    }
+
+    /// Where it is, and on whose behalf.
+    pub fn place(&self) -> &Place {
+        &self.at
+    }
+}
