@@ -61,7 +61,7 @@ impl std::str::FromStr for Cursor {
 
     fn from_str(text: &str) -> Result<Self> {
         let bad = || Error::invalid("not a cursor of this list");
-        if !text.is_ascii() || text.len() % 2 != 0 || text.len() > 1024 {
+        if !text.is_ascii() || !text.len().is_multiple_of(2) || text.len() > 1024 {
             return Err(bad());
         }
         let byte = |at: usize| text.get(at..at + 2).and_then(|hex| u8::from_str_radix(hex, 16).ok()).ok_or_else(bad);

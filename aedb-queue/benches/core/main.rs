@@ -1,0 +1,48 @@
+//! What the core costs beside the floor: the same key operations straight on redb, with the same batches and syncs.
+//!
+//! `cargo bench -p aedb-queue` prints one table. Ratios are taken in one run, alternating, since machines are noisy.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a benchmark measures real time"
+)]
+
+mod backlog;
+mod callers;
+mod floor;
+mod lifecycle;
+
+use std::path::PathBuf;
+
+use aedb_queue::NewTask;
+
+/// A row of the table: what, how it came out, and what was asked for.
+struct Row(String, String, String);
+
+const PAYLOAD: usize = 128;
+
+fn task() -> NewTask {
+    NewTask::new("bench.task", &"x".repeat(PAYLOAD)).unwrap()
+}
+
+fn file(folder: &tempfile::TempDir, name: &str) -> PathBuf {
+    folder.path().join(name)
+}
+
+fn main() {
+    if let Some(path) = std::env::args().find_map(|arg| arg.strip_prefix("--child=").map(PathBuf::from)) {
+        return backlog::child(&path);
+    }
+    let quick = std::env::args().any(|arg| arg == "--quick");
+    let folder = tempfile::tempdir_in(".").unwrap();
+    let mut rows = Vec::new();
+    for part in [lifecycle::run, callers::run, backlog::run] {
+        rows.extend(part(&folder, quick));
+    }
+    println!("\n| measured | result | wanted |\n|---|---|---|");
+    for Row(what, result, wanted) in rows {
+        println!("| {what} | {result} | {wanted} |");
+    }
+}
