@@ -61,7 +61,7 @@ pub(crate) fn run(folder: &TempDir, quick: bool) -> Vec<Row> {
     let mut floor = Floor::open(&file(folder, "one.db"));
     let mut disk = File::create(file(folder, "sync")).unwrap();
     let (mut ours, mut theirs, mut of_32, mut syncs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut time = |times: &mut Vec<Duration>, work: &mut dyn FnMut()| {
+    let time = |times: &mut Vec<Duration>, work: &mut dyn FnMut()| {
         let start = Instant::now();
         work();
         times.push(start.elapsed());

@@ -14,7 +14,7 @@ mod callers;
 mod floor;
 mod lifecycle;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use aedb_queue::NewTask;
 
@@ -32,10 +32,13 @@ fn file(folder: &tempfile::TempDir, name: &str) -> PathBuf {
 }
 
 fn main() {
-    if let Some(path) = std::env::args().find_map(|arg| arg.strip_prefix("--child=").map(PathBuf::from)) {
-        return backlog::child(&path);
+    let args: Vec<String> = std::env::args().collect();
+    if let [_, count, path] = args.as_slice()
+        && let Some(count) = count.strip_prefix("--child=")
+    {
+        return backlog::child(Path::new(path), count.parse().unwrap());
     }
-    let quick = std::env::args().any(|arg| arg == "--quick");
+    let quick = args.iter().any(|arg| arg == "--quick");
     let folder = tempfile::tempdir_in(".").unwrap();
     let mut rows = Vec::new();
     for part in [lifecycle::run, callers::run, backlog::run] {

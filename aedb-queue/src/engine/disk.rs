@@ -14,6 +14,7 @@ use redb::{
     TransactionError,
 };
 
+use super::apply::apply;
 use super::overlay::Overlay;
 use super::turn::CommitError;
 use super::{Progress, ProgressFn, View, Visit};
@@ -74,12 +75,7 @@ impl Disk {
         let written = (|| {
             let mut table = txn.open_table(TABLE).map_err(redb::Error::from)?;
             let overlay = batch(&TableView(&table));
-            for (key, change) in overlay.changes() {
-                match change {
-                    Some(value) => drop(table.insert(key.as_slice(), value.as_slice())?),
-                    None => drop(table.remove(key.as_slice())?),
-                }
-            }
+            apply(&mut table, overlay.changes().iter())?;
             Ok::<_, redb::Error>(!overlay.changes().is_empty())
         })();
         match written {

@@ -5,6 +5,7 @@
 //! nothing conflicts. A verb that has nothing to do yet may *wait*: it is run again inside the very commit that makes
 //! something ready.
 
+mod apply;
 mod disk;
 mod job;
 mod open;

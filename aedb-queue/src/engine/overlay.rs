@@ -9,13 +9,15 @@ use crate::error::Result;
 use crate::time::Timestamp;
 
 /// A key's new value; `None` deletes it.
-type Change = Option<Vec<u8>>;
+pub(super) type Change = Option<Vec<u8>>;
 
 /// The changes of a batch, with what is needed to take the running verb's back.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
     changes: BTreeMap<Vec<u8>, Change>,
+    /// What the running verb replaced; not kept for the first one, whose writes are all there is.
     undo: Vec<(Vec<u8>, Option<Change>)>,
+    kept: bool,
     touched: BTreeSet<Vec<u8>>,
 }
 
@@ -23,10 +25,14 @@ impl Overlay {
     /// Keeps what the verb before wrote; from here on [`Overlay::undo`] goes back to this point.
     pub(super) fn keep(&mut self) {
         self.undo.clear();
+        self.kept = !self.changes.is_empty();
     }
 
     /// Takes back everything since the last [`Overlay::keep`].
     pub(super) fn undo(&mut self) {
+        if !self.kept {
+            self.changes.clear();
+        }
         while let Some((key, before)) = self.undo.pop() {
             match before {
                 Some(change) => self.changes.insert(key, change),
@@ -46,8 +52,12 @@ impl Overlay {
     }
 
     fn set(&mut self, key: Vec<u8>, change: Change) {
-        let before = self.changes.insert(key.clone(), change);
-        self.undo.push((key, before));
+        if self.kept {
+            let before = self.changes.insert(key.clone(), change);
+            self.undo.push((key, before));
+        } else {
+            self.changes.insert(key, change);
+        }
     }
 }
 
@@ -190,5 +200,16 @@ mod tests {
         txn.put(b"l".to_vec(), b"3".to_vec());
         overlay.borrow_mut().undo();
         assert_eq!(keys(&txn, 9), ["k1"]);
+    }
+
+    #[test]
+    fn undo_of_the_first_verb_leaves_nothing() {
+        let base = Base([(b"b".to_vec(), b"0".to_vec())].into());
+        let overlay = RefCell::default();
+        let mut txn = Txn::new(&base, &overlay, Timestamp::default());
+        txn.delete(b"b".to_vec());
+        txn.put(b"c".to_vec(), b"1".to_vec());
+        overlay.borrow_mut().undo();
+        assert_eq!(keys(&txn, 9), ["b0"]);
     }
 }

@@ -20,6 +20,10 @@ const POLL: Duration = Duration::from_secs(1);
 /// Up to this many answers are delivered by the writer itself; more go to a second thread, so that the next commit need
 /// not wait while callers are woken.
 const DELIVER_HERE: usize = 4;
+/// From so many callers in one commit on, the next commit waits for them to come back: up to `NAPS` times `NAP`.
+const CROWD: usize = 8;
+const NAPS: u32 = 3;
+const NAP: Duration = Duration::from_micros(20);
 
 #[derive(Debug)]
 pub(super) struct Threaded {
@@ -47,6 +51,8 @@ struct Inbox {
     jobs: Vec<Box<dyn Job>>,
     clock_moved: bool,
     closed: bool,
+    /// The writer waits at the bell; ringing it at other times would be a system call for nothing.
+    asleep: bool,
 }
 
 impl Threaded {
@@ -113,8 +119,14 @@ impl Shared {
     }
 
     fn ring(&self, change: impl FnOnce(&mut Inbox)) {
-        change(&mut self.inbox());
-        self.bell.notify_one();
+        let asleep = {
+            let mut inbox = self.inbox();
+            change(&mut inbox);
+            std::mem::take(&mut inbox.asleep)
+        };
+        if asleep {
+            self.bell.notify_one();
+        }
     }
 
     /// Inline mode: one verb, one commit, on the caller's thread.
@@ -137,7 +149,10 @@ impl Shared {
         let deliverer =
             thread::Builder::new().name("aedb-answers".into()).spawn(move || delivering.iter().for_each(deliver)).ok();
         let mut parked = Vec::new();
-        while let Some((jobs, recheck)) = self.gather(&parked) {
+        let mut last = 0;
+        while let Some((mut jobs, recheck)) = self.gather(&parked) {
+            self.let_callers_return(&mut jobs, last);
+            last = jobs.len();
             let finished = turn(&self.disk, self.clock.now(), jobs, &mut parked, recheck);
             if finished.0.len() <= DELIVER_HERE || deliverer.is_none() {
                 deliver(finished);
@@ -162,14 +177,33 @@ impl Shared {
                 return Some((Vec::new(), true));
             }
             let Some(wait) = self.pause(parked) else {
+                inbox.asleep = true;
                 inbox = self.bell.wait(inbox).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
+            inbox.asleep = true;
             let (woken, timeout) = self.bell.wait_timeout(inbox, wait).unwrap_or_else(PoisonError::into_inner);
             inbox = woken;
+            inbox.asleep = false;
             if timeout.timed_out() {
                 return Some((Vec::new(), true));
             }
+        }
+    }
+
+    /// With many callers, those of the commit before are just being answered and will be back at once: one commit of all
+    /// costs less than two of half each. A few short naps, a fraction of what a commit takes.
+    fn let_callers_return(&self, jobs: &mut Vec<Box<dyn Job>>, last: usize) {
+        let here = jobs.len();
+        if last < CROWD {
+            return;
+        }
+        for _ in 0..NAPS {
+            if jobs.len() >= here + last {
+                return;
+            }
+            thread::sleep(NAP);
+            jobs.append(&mut self.inbox().jobs);
         }
     }
 

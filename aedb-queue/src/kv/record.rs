@@ -88,14 +88,15 @@ impl ScopeTxn<'_, '_> {
 
     /// Writes a new task.
     pub(crate) fn create(&mut self, queue: &QueueKeys, task: &Task) -> Result<()> {
-        self.write(queue, task)
+        self.write(queue, task, queue.index(task))
     }
 
     /// Writes a changed task: its old index entry and count go, the new ones come.
     pub(crate) fn save(&mut self, queue: &QueueKeys, stored: &Stored) -> Result<()> {
         let task = &stored.task;
         self.head(queue)?.remove(stored.kind, stored.bytes);
-        if stored.index != queue.index(task) {
+        let index = queue.index(task);
+        if stored.index != index {
             self.txn.delete(stored.index.clone());
         }
         self.follow_key(queue, stored)?;
@@ -106,15 +107,15 @@ impl ScopeTxn<'_, '_> {
             self.erase(queue, task);
             return Ok(());
         }
-        self.write(queue, task)
+        self.write(queue, task, index)
     }
 
-    fn write(&mut self, queue: &QueueKeys, task: &Task) -> Result<()> {
+    fn write(&mut self, queue: &QueueKeys, task: &Task, index: Vec<u8>) -> Result<()> {
         let bytes = codec::encode(task);
         let kind = task.state.kind();
         self.head(queue)?.add(kind, bytes.len() as u64 + beside(task));
         self.txn.put(queue.primary(task.id), bytes);
-        self.txn.put(queue.index(task), Vec::new());
+        self.txn.put(index, Vec::new());
         if matches!(kind, StateKind::Ready | StateKind::Scheduled) {
             self.txn.touch(queue.topic());
         }
@@ -200,7 +201,7 @@ impl ScopeTxn<'_, '_> {
             result: Body::None,
             failures: Vec::new(),
         };
-        self.write(queue, &task)
+        self.write(queue, &task, queue.index(&task))
     }
 
     /// Who holds an idempotency key. A damaged entry counts as none.
