@@ -1,0 +1,8 @@
+//! Several processes on a shared file, killed or out of disk at any moment.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod disk;
+mod kill;
+mod process;
+mod roles;

@@ -1,0 +1,89 @@
+//! What the processes do.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use aedb_queue::{ClaimRequest, Completion, Db, Decision, Effects, LeaseLength, NewTask, Settlement};
+use futures::executor::block_on;
+
+pub(crate) const ROLE: &str = "AEDB_CRASH_ROLE";
+pub(crate) const FILE: &str = "AEDB_CRASH_FILE";
+
+/// Not a test of its own: what the other tests start as processes to kill. Without a role it has nothing to do.
+#[test]
+fn child() {
+    let (Ok(role), Ok(file)) = (std::env::var(ROLE), std::env::var(FILE)) else { return };
+    let db = Db::open(PathBuf::from(file)).unwrap();
+    println!("\nopen");
+    match role.as_str() {
+        "produce" => produce(&db),
+        "work" => work(&db),
+        "fill" => fill(&db),
+        "hold" => hold(&db),
+        other => panic!("unknown role {other}"),
+    }
+}
+
+/// Enqueues for ever, each task with an order in the same commit, and says each id once it is acknowledged.
+fn produce(db: &Db) {
+    let queue = db.queue("q").unwrap();
+    for n in 0_u64.. {
+        let key = format!("order:{}:{n}", std::process::id());
+        let task = NewTask::new("n", &key).unwrap().idempotency_key(key.as_str());
+        let outcome = block_on(queue.enqueue_with(task, Effects::new().put(key.as_str(), "placed"))).unwrap();
+        println!("enqueued {} {key}", outcome.id);
+    }
+}
+
+/// Works for ever: each completion counts the task's runs in a key, and fails if the count was there before.
+fn work(db: &Db) {
+    let queue = db.queue("q").unwrap();
+    let request = ClaimRequest::new(format!("w{}", std::process::id()), LeaseLength::secs(1))
+        .max(20)
+        .wait(Duration::from_millis(200));
+    loop {
+        let claimed = block_on(queue.claim(request.clone())).unwrap();
+        let items = claimed
+            .iter()
+            .map(|task| {
+                println!("claimed {} {}", task.id, task.token);
+                let key = format!("ran:{}", task.id);
+                let effects = Effects::new().assert_absent(key.as_str()).put(key.as_str(), "once");
+                let next = NewTask::new("after", &task.id.as_u64()).unwrap();
+                Settlement::new(task, Decision::Complete(Completion::new().effects(effects).follow_up("after", next)))
+            })
+            .collect();
+        for (task, answer) in claimed.iter().zip(block_on(queue.settle(items)).unwrap()) {
+            if answer.expect("a completion ran twice").is_applied() {
+                println!("completed {}", task.id);
+            }
+        }
+    }
+}
+
+/// Enqueues until the disk refuses, and says what it was told then and afterwards.
+fn fill(db: &Db) {
+    let queue = db.queue("q").unwrap();
+    let payload = "x".repeat(100_000);
+    let error = loop {
+        match block_on(queue.enqueue(NewTask::new("n", &payload).unwrap())) {
+            Ok(outcome) => println!("enqueued {}", outcome.id),
+            Err(error) => break error,
+        }
+    };
+    println!("refused {:?}: {error}", error.kind());
+    let later = block_on(queue.enqueue(NewTask::new("n", &1).unwrap())).unwrap_err();
+    println!("later {:?}: {later}", later.kind());
+}
+
+/// Claims one task, says so, and completes it only when it sees that somebody else has it: a zombie, however slow the machine.
+fn hold(db: &Db) {
+    let queue = db.queue("q").unwrap();
+    let task = block_on(queue.claim(ClaimRequest::new("zombie", LeaseLength::secs(1)))).unwrap().remove(0);
+    println!("holds {}", task.id);
+    while block_on(queue.get(task.id)).unwrap().unwrap().token == task.token {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let effects = Effects::new().put(format!("ran:{}", task.id), "by the zombie");
+    println!("answer {:?}", block_on(queue.complete(&task, Completion::new().effects(effects))).unwrap());
+}
