@@ -199,3 +199,6 @@ pub(crate) fn retry(task: &mut Task, now: Timestamp) -> bool {
     task.state = TaskState::Ready { since: now };
     true
 }
+
+#[cfg(test)]
+mod tests;
