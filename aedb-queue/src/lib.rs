@@ -39,3 +39,8 @@ pub use store::{
     Store, SweepReport, TaskRecord,
 };
 pub use time::Timestamp;
+
+/// The README's examples, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

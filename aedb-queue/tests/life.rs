@@ -87,3 +87,49 @@ fn a_file_holds_its_tasks_over_a_restart() {
     assert!(matches!(record.state, TaskState::Ready { .. }));
     assert_eq!(record.payload.to::<u32>().unwrap(), 7);
 }
+
+#[test]
+fn a_backup_opens_with_tokens_above_all_that_were_handed_out_and_delivers_nothing_early() {
+    let folder = tempfile::tempdir().unwrap();
+    let (original, copy) = (folder.path().join("app.db"), folder.path().join("copy.db"));
+    let clock = ManualClock::default();
+    let db = Db::builder().clock(clock.clone()).open(&original).unwrap();
+    block_on(async {
+        let queue = db.queue("q").unwrap();
+        queue.enqueue_batch((0..3).map(|n| NewTask::new("n", &n).unwrap()).collect()).await.unwrap();
+        queue.enqueue(NewTask::new("n", &"later").unwrap().delay(Duration::from_secs(3600))).await.unwrap();
+        let held = queue.claim(claim_as("a").max(1)).await.unwrap().remove(0);
+        let mut steps = 0;
+        db.backup(&copy, |progress| steps += u64::from(progress.done <= progress.total)).unwrap();
+        assert!(steps > 0);
+        assert!(db.backup(&copy, |_| ()).is_err(), "a backup never overwrites");
+        // After the backup the lease changes hands in the original: the same token would come again in a plain copy.
+        clock.advance(Duration::from_secs(31));
+        let taken = queue.claim(claim_as("b").max(1)).await.unwrap().remove(0);
+        assert_eq!(taken.id, held.id);
+
+        let restored = Db::builder().clock(clock.clone()).open(&copy).unwrap();
+        let again = restored.queue("q").unwrap();
+        let claimed = again.claim(claim_as("c")).await.unwrap();
+        assert_eq!(claimed.len(), 3, "the delayed one stays");
+        assert!(claimed.iter().all(|task| task.token > taken.token));
+        assert!(!again.complete(&taken, Completion::new()).await.unwrap().is_applied());
+        assert!(again.check().await.unwrap().is_clean());
+    });
+}
+
+#[test]
+fn a_waiting_claim_that_is_dropped_strands_nothing() {
+    let db = Db::memory().unwrap();
+    let queue = db.queue("q").unwrap();
+    for _ in 0..200 {
+        let waiting = queue.claim(claim_as("gone").wait(Duration::from_secs(60)));
+        let mut waiting = Box::pin(waiting);
+        assert!(futures::FutureExt::now_or_never(waiting.as_mut()).is_none());
+        block_on(queue.enqueue(NewTask::new("n", &()).unwrap())).unwrap();
+        drop(waiting);
+        let claimed = block_on(queue.claim(claim_as("here").wait(Duration::from_secs(60)))).unwrap();
+        assert_eq!(claimed.len(), 1);
+        assert!(block_on(queue.complete(&claimed[0], Completion::new())).unwrap().is_applied());
+    }
+}

@@ -149,11 +149,17 @@ impl Shared {
         let deliverer =
             thread::Builder::new().name("aedb-answers".into()).spawn(move || delivering.iter().for_each(deliver)).ok();
         let mut parked = Vec::new();
-        let mut last = 0;
+        let (mut last, mut looked) = (0, self.clock.now());
         while let Some((mut jobs, recheck)) = self.gather(&parked) {
             self.let_callers_return(&mut jobs, last);
             last = jobs.len();
-            let finished = turn(&self.disk, self.clock.now(), jobs, &mut parked, recheck);
+            let now = self.clock.now();
+            // A writer that is never idle must look for other processes' work too.
+            let recheck = recheck || now.saturating_since(looked) >= self.patience();
+            if recheck {
+                looked = now;
+            }
+            let finished = turn(&self.disk, now, jobs, &mut parked, recheck);
             if finished.0.len() <= DELIVER_HERE || deliverer.is_none() {
                 deliver(finished);
             } else if let Err(mpsc::SendError(finished)) = answers.send(finished) {
@@ -212,9 +218,14 @@ impl Shared {
         if parked.is_empty() {
             return None;
         }
-        let longest = if self.disk.is_shared() { PEEK } else { POLL };
+        let longest = self.patience();
         let wait = next_wake(parked).map_or(longest, |at| at.saturating_since(self.clock.now()).min(longest));
         self.clock.sleep_for(wait)
+    }
+
+    /// The longest that waiting verbs go without a look.
+    fn patience(&self) -> Duration {
+        if self.disk.is_shared() { PEEK } else { POLL }
     }
 }
 
