@@ -12,6 +12,7 @@ use crate::store::{
     FencedCommit, Filter, Heartbeat, HeartbeatOutcome, LeaseLength, NewTask, Page, Place, QueueStats, RetentionLimits,
     Settlement, Store, SweepReport, TaskRecord,
 };
+use crate::time::Timestamp;
 
 /// A named line of tasks, ordered by priority, then first in, first out. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -29,6 +30,11 @@ impl Queue {
     /// The queue's name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The present instant on the database's clock.
+    pub fn now(&self) -> Timestamp {
+        self.store.clock().now()
     }
 
     /// Enqueues a task. When it answers, the task is on disk.

@@ -228,7 +228,7 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let because = |failure: &Option<Failure>| {
             failure.as_ref().map_or_else(String::new, |last| {
-                format!(" Attempt {} failed: {}", last.attempt, last.error.escape_debug())
+                format!(" Attempt {} failed: \"{}\".", last.attempt, last.error.escape_debug())
             })
         };
         match self {

@@ -1,0 +1,225 @@
+//! What becomes of attempts: done, retried, dead, interrupted, lost.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use aedb_queue::{Backoff, ClaimRequest, Db, DeadReason, LeaseLength, NewTask, StateKind, TaskState};
+use aedb_worker::{Outcome, TaskContext, TaskError, Worker};
+use tokio::sync::Notify;
+
+fn task(name: &str) -> NewTask {
+    NewTask::new(name, &1).unwrap().max_attempts(2).backoff(Backoff::none())
+}
+
+fn db() -> Db {
+    Db::memory().unwrap()
+}
+
+#[tokio::test]
+async fn a_handler_that_returns_completes_its_task_with_its_effects_and_follow_ups() {
+    let db = db();
+    let queue = db.queue("q").unwrap();
+    let id = queue.enqueue(task("first")).await.unwrap().id;
+    let first = |_: TaskContext| async { Ok(Outcome::done_with(&7)?.put("k", "v").then("q", task("second"))) };
+    let second = |cx: TaskContext| async move { Ok(Outcome::done().put("second", cx.idempotency_key("step"))) };
+    Worker::builder(&db)
+        .queue("q")
+        .handler("first", first)
+        .handler("second", second)
+        .build()
+        .unwrap()
+        .drain()
+        .await
+        .unwrap();
+    let record = queue.get(id).await.unwrap().unwrap();
+    assert_eq!((record.state.kind(), record.result.unwrap().to::<u32>().unwrap()), (StateKind::Done, 7));
+    let kv = db.default_scope().kv();
+    assert!(kv.get("k").await.unwrap().is_some() && kv.get("second").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn c29_errors_and_panics_of_every_kind_are_failures_and_the_worker_goes_on() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("in drop");
+        }
+    }
+    let db = db();
+    let queue = db.queue("q").unwrap();
+    let names = ["error", "str", "string", "any", "drop", "early"];
+    let mut ids = Vec::new();
+    for name in names {
+        ids.push(queue.enqueue(task(name)).await.unwrap().id);
+    }
+    let worker = Worker::builder(&db)
+        .queue("q")
+        .handler("error", |_| async { Err(TaskError::new("boom")) })
+        .handler("str", |_| async { panic!("boom") })
+        .handler("string", |_| async { panic!("{}", String::from("boom")) })
+        .handler("any", |_| async { std::panic::panic_any(7) })
+        .handler("drop", |_| async {
+            let _bomb = Bomb;
+            Ok(Outcome::done())
+        })
+        .handler("early", |_| -> std::future::Ready<Result<Outcome, TaskError>> { panic!("before the future") });
+    worker.build().unwrap().drain().await.unwrap();
+    for (id, name) in ids.into_iter().zip(names) {
+        let record = queue.get(id).await.unwrap().unwrap();
+        assert!(matches!(record.state, TaskState::Dead { reason: DeadReason::AttemptsSpent, .. }), "{name}");
+        assert_eq!(record.failures.len(), 2, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_fatal_error_is_tried_once() {
+    let db = db();
+    let queue = db.queue("q").unwrap();
+    let id = queue.enqueue(task("n")).await.unwrap().id;
+    let fatal = |_: TaskContext| async { Err(TaskError::new("no such card").fatal()) };
+    Worker::builder(&db).queue("q").handler("n", fatal).build().unwrap().drain().await.unwrap();
+    let record = queue.get(id).await.unwrap().unwrap();
+    assert!(matches!(record.state, TaskState::Dead { reason: DeadReason::Fatal, .. }));
+    assert_eq!(&*record.failures[0].error, "no such card");
+}
+
+#[tokio::test]
+async fn c61_a_checkpoint_survives_a_failure() {
+    let db = db();
+    db.queue("q").unwrap().enqueue(task("n")).await.unwrap();
+    let steps = |cx: TaskContext| async move {
+        let done: Option<u32> = cx.progress()?;
+        if done.is_none() {
+            for step in 1..=100 {
+                cx.checkpoint(&step).await?;
+            }
+            return Err(TaskError::new("after the last step"));
+        }
+        Ok(Outcome::done().put("seen", done.unwrap_or(0).to_string()))
+    };
+    Worker::builder(&db).queue("q").handler("n", steps).build().unwrap().drain().await.unwrap();
+    assert_eq!(db.default_scope().kv().get("seen").await.unwrap().as_deref(), Some(b"100".as_slice()));
+}
+
+#[tokio::test]
+async fn c43_a_shutdown_gives_unfinished_tasks_back_and_charges_nothing() {
+    let db = db();
+    let queue = db.queue("q").unwrap();
+    let id = queue.enqueue(task("n")).await.unwrap().id;
+    let started = Arc::new(Notify::new());
+    let starting = Arc::clone(&started);
+    let endless = move |_: TaskContext| {
+        starting.notify_one();
+        std::future::pending()
+    };
+    let worker =
+        Worker::builder(&db).queue("q").handler("n", endless).grace(Duration::from_millis(10)).build().unwrap();
+    worker.run_until(async move { started.notified().await }).await.unwrap();
+    let record = queue.get(id).await.unwrap().unwrap();
+    assert_eq!(record.state.kind(), StateKind::Ready);
+    assert_eq!((record.counters.attempts, record.counters.failures, record.counters.lost_leases), (0, 0, 0));
+    assert_eq!(record.counters.deliveries, 1);
+}
+
+#[tokio::test]
+async fn c42_attempts_that_finish_within_the_grace_are_committed() {
+    let db = db();
+    let queue = db.queue("q").unwrap();
+    queue.enqueue_batch(vec![task("n"); 100]).await.unwrap();
+    let (started, gate) = (Arc::new(AtomicU32::new(0)), Arc::new(Notify::new()));
+    let (count, open) = (Arc::clone(&started), Arc::clone(&gate));
+    let wait = move |_: TaskContext| {
+        let (count, open) = (Arc::clone(&count), Arc::clone(&open));
+        async move {
+            let opened = open.notified();
+            count.fetch_add(1, Ordering::SeqCst);
+            opened.await;
+            Ok(Outcome::done())
+        }
+    };
+    let worker = Worker::builder(&db).queue("q").handler("n", wait).concurrency(100).build().unwrap();
+    let stop = async move {
+        while started.load(Ordering::SeqCst) < 100 {
+            tokio::task::yield_now().await;
+        }
+        gate.notify_waiters();
+    };
+    worker.run_until(stop).await.unwrap();
+    assert_eq!(queue.stats().await.unwrap().done, 100);
+}
+
+#[tokio::test]
+async fn tasks_of_unknown_names_are_left_alone() {
+    let db = db();
+    let queue = db.queue("q").unwrap();
+    let other = queue.enqueue(task("other").priority(9)).await.unwrap().id;
+    queue.enqueue(task("n")).await.unwrap();
+    Worker::builder(&db)
+        .queue("q")
+        .handler("n", |_| async { Ok(Outcome::done()) })
+        .build()
+        .unwrap()
+        .drain()
+        .await
+        .unwrap();
+    let record = queue.get(other).await.unwrap().unwrap();
+    assert_eq!((record.state.kind(), record.counters.deliveries), (StateKind::Ready, 0));
+}
+
+#[tokio::test]
+async fn a_cancelled_task_interrupts_its_handler_by_the_next_heartbeat() {
+    let db = db();
+    let queue = db.queue("q").unwrap();
+    let id = queue.enqueue(task("n")).await.unwrap().id;
+    let started = Arc::new(Notify::new());
+    let starting = Arc::clone(&started);
+    let endless = move |_: TaskContext| {
+        starting.notify_one();
+        std::future::pending()
+    };
+    let worker = Worker::builder(&db).queue("q").handler("n", endless).lease(Duration::from_secs(1)).build().unwrap();
+    let running = tokio::spawn(worker.drain());
+    started.notified().await;
+    assert!(queue.cancel(id).await.unwrap());
+    running.await.unwrap().unwrap();
+    assert_eq!(queue.get(id).await.unwrap().unwrap().state.kind(), StateKind::Cancelled);
+}
+
+#[tokio::test]
+async fn c12_a_handler_of_many_leases_keeps_its_task() {
+    let db = db();
+    let queue = db.queue("q").unwrap();
+    let id = queue.enqueue(task("n")).await.unwrap().id;
+    let started = Arc::new(Notify::new());
+    let (starting, gate) = (Arc::clone(&started), Arc::new(Notify::new()));
+    let open = Arc::clone(&gate);
+    let wait = move |_: TaskContext| {
+        let open = Arc::clone(&open);
+        starting.notify_one();
+        async move {
+            open.notified().await;
+            Ok(Outcome::done())
+        }
+    };
+    let worker = Worker::builder(&db).queue("q").handler("n", wait).lease(Duration::from_secs(1)).build().unwrap();
+    let running = tokio::spawn(worker.drain());
+    started.notified().await;
+    // Another worker waits for longer than the lease, and gets nothing.
+    let thief = ClaimRequest::new("thief", LeaseLength::secs(1)).wait(Duration::from_millis(2_500));
+    assert!(queue.claim(thief).await.unwrap().is_empty());
+    gate.notify_one();
+    running.await.unwrap().unwrap();
+    let record = queue.get(id).await.unwrap().unwrap();
+    assert_eq!((record.state.kind(), record.token.as_u64(), record.counters.deliveries), (StateKind::Done, 1, 1));
+}
+
+#[tokio::test]
+async fn a_worker_that_cannot_be_built_names_every_mistake() {
+    let error = Worker::builder(&db()).queue("").concurrency(0).lease(Duration::ZERO).build().unwrap_err().to_string();
+    for mistake in ["queue name is empty", "no handlers", "concurrency 0", "a lease of 0ns"] {
+        assert!(error.contains(mistake), "{mistake} is missing in: {error}");
+    }
+}

@@ -1,0 +1,1 @@
+//! Programs to copy; each runs with `cargo run --example NAME`.

@@ -1,0 +1,130 @@
+//! Shows a day of orders: each stored with its task in one commit, fulfilled by workers, with retries and one that must die.
+//! Run it with `cargo run --example quickstart`; kill it half way (Ctrl-C or `kill -9`) and run it again: nothing is lost or doubled.
+
+use std::path::Path;
+use std::time::Duration;
+
+use aedb_queue::{Backoff, Db, Effects, ErrorKind, Filter, KeyRange, NewTask, Queue};
+use aedb_worker::{Outcome, TaskContext, TaskError, Worker};
+use serde::{Deserialize, Serialize};
+
+const FOLDER: &str = "quickstart-data";
+const ORDERS: &str = include_str!("orders.jsonl");
+
+#[derive(Serialize, Deserialize)]
+struct Order {
+    order: u64,
+    customer: String,
+    item: String,
+    quantity: i64,
+    cents: i64,
+}
+
+/// Packs an order: the stock is counted and the receipt enqueued in the commit that acknowledges the task.
+async fn fulfil(cx: TaskContext) -> Result<Outcome, TaskError> {
+    let order: Order = cx.input()?;
+    tokio::time::sleep(Duration::from_millis(40)).await; // the packing itself
+    if order.quantity < 1 {
+        return Err(TaskError::new(format!("{} of {} cannot be packed", order.quantity, order.item)));
+    }
+    if order.order % 7 == 0 && cx.attempt() == 1 {
+        return Err(TaskError::new("the packing robot dropped it"));
+    }
+    let total = order.quantity * order.cents;
+    let shipped = Effects::new()
+        .assert_absent(format!("shipped:{}", order.order)) // a second shipment would be refused here
+        .put(format!("shipped:{}", order.order), total.to_string());
+    Ok(Outcome::done().effects(shipped).then("shop", NewTask::new("receipt", &order)?))
+}
+
+/// Writes a receipt: the follow-up of every shipped order.
+async fn receipt(cx: TaskContext) -> Result<Outcome, TaskError> {
+    let order: Order = cx.input()?;
+    let text = format!("{}: {} x {}", order.customer, order.quantity, order.item);
+    Ok(Outcome::done().put(format!("receipt:{}", order.order), text))
+}
+
+/// Stores an order and its task, both or neither. An order that is there already was taken in by an earlier run.
+async fn take_in(queue: &Queue, order: &Order) -> aedb_queue::Result<bool> {
+    let key = format!("order:{}", order.order);
+    let task = NewTask::new("fulfil", order)?
+        .max_attempts(3)
+        .backoff(Backoff::exponential(Duration::from_millis(200), Duration::from_secs(2)));
+    let stored = Effects::new().assert_absent(key.as_str()).put(key.as_str(), order.customer.as_str());
+    match queue.enqueue_with(task, stored).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+async fn count(db: &Db, prefix: &str) -> aedb_queue::Result<usize> {
+    Ok(db.default_scope().kv().scan(KeyRange::prefix(prefix)).await?.len())
+}
+
+async fn summary(db: &Db, queue: &Queue) -> aedb_queue::Result<()> {
+    let (mut retried, mut filter) = (0, Filter::all().name("fulfil"));
+    loop {
+        let page = queue.list(filter.clone()).await?;
+        retried += page
+            .tasks
+            .iter()
+            .filter(|task| task.counters.failures > 0 && task.state.kind() != aedb_queue::StateKind::Dead)
+            .count();
+        match page.next {
+            Some(next) => filter = filter.after(Some(next)),
+            None => break,
+        }
+    }
+    println!("  shipped     {:>4}", count(db, "shipped:").await?);
+    println!("  retried     {retried:>4}  and shipped then");
+    println!("  follow-ups  {:>4}  receipts written", count(db, "receipt:").await?);
+    for task in queue.list(Filter::dead()).await?.tasks {
+        println!("  dead           1  task {}: {}", task.id, queue.explain(task.id).await?);
+    }
+    Ok(())
+}
+
+#[tokio::main]
+#[allow(clippy::disallowed_methods, reason = "the summary tells real time")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let start = std::time::Instant::now();
+    std::fs::create_dir_all(FOLDER)?;
+    let db = Db::open(Path::new(FOLDER).join("shop.db"))?;
+    let queue = db.queue("shop")?;
+
+    let mut new = 0;
+    for line in ORDERS.lines() {
+        new += usize::from(take_in(&queue, &serde_json::from_str(line)?).await?);
+    }
+    let there = ORDERS.lines().count() - new;
+    println!("{new} orders taken in, {there} were there from an earlier run. The database is {FOLDER}/shop.db.");
+
+    // Several workers, as if they were several processes; leases of a killed run end after two seconds.
+    let workers = (1..=3).map(|n| {
+        Worker::builder(&db)
+            .queue("shop")
+            .handler("fulfil", fulfil)
+            .handler("receipt", receipt)
+            .owner(&format!("worker-{n}"))
+            .concurrency(2)
+            .lease(Duration::from_secs(2))
+            .build()
+    });
+    let workers: Vec<_> = workers.collect::<Result<_, _>>()?;
+    let mut running: Vec<_> = workers.into_iter().map(|worker| tokio::spawn(worker.drain())).collect();
+    while let Some(worker) = running.pop() {
+        while !worker.is_finished() {
+            tokio::time::sleep(Duration::from_millis(250)).await;
+            println!("  {:>4} shipped, {:>4} receipts", count(&db, "shipped:").await?, count(&db, "receipt:").await?);
+        }
+        worker.await??;
+    }
+
+    println!("Done in {:.1?}:", start.elapsed());
+    summary(&db, &queue).await?;
+    println!(
+        "Run it again and nothing happens twice; `rm -r {FOLDER}` starts afresh. Or kill it half way and run it again."
+    );
+    Ok(())
+}
