@@ -27,7 +27,7 @@ async fn fulfil(cx: TaskContext) -> Result<Outcome, TaskError> {
     if order.quantity < 1 {
         return Err(TaskError::new(format!("{} of {} cannot be packed", order.quantity, order.item)));
     }
-    if order.order % 7 == 0 && cx.attempt() == 1 {
+    if order.order.is_multiple_of(7) && cx.attempt() == 1 {
         return Err(TaskError::new("the packing robot dropped it"));
     }
     let total = order.quantity * order.cents;
