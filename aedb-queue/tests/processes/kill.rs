@@ -36,8 +36,9 @@ fn c04_two_hundred_kills_of_a_producer_and_of_a_worker_lose_and_double_nothing()
     let (mut enqueued, mut completed, mut tokens) = (Vec::new(), Vec::new(), BTreeMap::<TaskId, Vec<u64>>::new());
     for round in 0..rounds(100) {
         let (producer, worker) = (Process::start("produce", &file), Process::start("work", &file));
-        let produced = producer.kill_after(5 + round % 23);
+        // The worker first: as long as the producer lives, there is something for it to say.
         let worked = worker.kill_after(3 + round % 17);
+        let produced = producer.kill_after(5 + round % 23);
         enqueued.extend(ids(&produced, "enqueued "));
         completed.extend(ids(&worked, "completed "));
         for line in worked.iter().filter_map(|line| line.strip_prefix("claimed ")) {
