@@ -1,0 +1,302 @@
+//! Random histories against a reference that is small enough to be obviously right.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use aedb_queue::{
+    Backoff, ClaimRequest, ClaimedTask, Completion, Db, Due, LeaseLength, ManualClock, NewTask, Queue, RetentionLimits,
+    StateKind, TaskId,
+};
+use futures::executor::block_on;
+
+const WAIT: u64 = 5;
+const LEASE: u64 = 10;
+const MAX_ATTEMPTS: u32 = 3;
+const MAX_LOST: u32 = 4;
+
+/// A task in the reference: plain fields, no index, no store.
+#[derive(Debug, Clone)]
+struct Ref {
+    priority: u64,
+    name: &'static str,
+    state: State,
+    token: u64,
+    failures: u32,
+    lost: u32,
+    key: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Scheduled(u64),
+    Ready,
+    InFlight(u64),
+    Done,
+    Dead,
+    Cancelled,
+}
+
+impl State {
+    fn kind(self) -> StateKind {
+        match self {
+            Self::Scheduled(_) => StateKind::Scheduled,
+            Self::Ready => StateKind::Ready,
+            Self::InFlight(_) => StateKind::InFlight,
+            Self::Done => StateKind::Done,
+            Self::Dead => StateKind::Dead,
+            Self::Cancelled => StateKind::Cancelled,
+        }
+    }
+}
+
+/// SplitMix64: a history is a function of its seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % sides
+    }
+}
+
+struct World {
+    clock: ManualClock,
+    queue: Queue,
+    now: u64,
+    tasks: BTreeMap<TaskId, Ref>,
+    /// Every claim ever handed out, current or stale.
+    claims: Vec<ClaimedTask>,
+}
+
+const NAMES: [&str; 2] = ["a", "b"];
+
+impl World {
+    fn new() -> Self {
+        let clock = ManualClock::default();
+        let db = Db::builder().clock(clock.clone()).inline().memory().unwrap();
+        Self { clock, queue: db.queue("q").unwrap(), now: 0, tasks: BTreeMap::new(), claims: Vec::new() }
+    }
+
+    fn step(&mut self, dice: &mut Dice) {
+        match dice.roll(12) {
+            0..=2 => self.enqueue(dice),
+            3..=5 => self.claim(dice),
+            6..=8 => self.settle(dice),
+            9 => self.pass(dice.roll(2 * LEASE)),
+            10 => self.by_hand(dice),
+            _ => self.sweep(),
+        }
+    }
+
+    fn pass(&mut self, secs: u64) {
+        self.now += secs;
+        self.clock.advance(Duration::from_secs(secs));
+    }
+
+    fn enqueue(&mut self, dice: &mut Dice) {
+        let (priority, name) = (dice.roll(3), NAMES[usize::from(dice.roll(2) == 1)]);
+        let delay = if dice.roll(3) == 0 { dice.roll(20) } else { 0 };
+        let key = (dice.roll(2) == 0).then(|| dice.roll(4));
+        let mut task = NewTask::new(name, &7)
+            .unwrap()
+            .priority(priority)
+            .delay(Duration::from_secs(delay))
+            .max_attempts(MAX_ATTEMPTS)
+            .max_lost_leases(MAX_LOST)
+            .backoff(Backoff::fixed(Duration::from_secs(WAIT)));
+        if let Some(key) = key {
+            task = task.idempotency_key(key.to_string());
+        }
+        let outcome = block_on(self.queue.enqueue(task)).unwrap();
+        // Histories last less than the window of a day, so a key that was used once stays used.
+        let holder = self.tasks.iter().find(|(_, task)| key.is_some() && task.key == key).map(|(id, _)| *id);
+        assert_eq!(outcome.deduplicated, holder.is_some());
+        match holder {
+            Some(id) => assert_eq!(outcome.id, id),
+            None => {
+                let state = if delay == 0 { State::Ready } else { State::Scheduled(self.now + delay) };
+                let task = Ref { priority, name, state, token: 0, failures: 0, lost: 0, key };
+                assert!(self.tasks.insert(outcome.id, task).is_none());
+            }
+        }
+    }
+
+    /// What is due moves, as before every claim and in every sweep.
+    fn move_due(&mut self) {
+        for task in self.tasks.values_mut() {
+            match task.state {
+                State::InFlight(deadline) if deadline <= self.now => {
+                    task.lost += 1;
+                    task.state = if task.lost >= MAX_LOST { State::Dead } else { State::Ready };
+                }
+                State::Scheduled(due) if due <= self.now => task.state = State::Ready,
+                _ => {}
+            }
+        }
+    }
+
+    fn claim(&mut self, dice: &mut Dice) {
+        let (max, only) = (1 + dice.roll(4), (dice.roll(3) == 0).then_some("a"));
+        let mut request = ClaimRequest::new("w", LeaseLength::secs(LEASE)).max(usize::try_from(max).unwrap());
+        if let Some(name) = only {
+            request = request.names([name]);
+        }
+        let claimed = block_on(self.queue.claim(request)).unwrap();
+        self.move_due();
+        let mut ready: Vec<_> = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| task.state == State::Ready && only.is_none_or(|name| name == task.name))
+            .map(|(id, task)| (u64::MAX - task.priority, *id))
+            .collect();
+        ready.sort_unstable();
+        ready.truncate(usize::try_from(max).unwrap());
+        assert_eq!(
+            claimed.iter().map(|task| task.id).collect::<Vec<_>>(),
+            ready.iter().map(|(_, id)| *id).collect::<Vec<_>>()
+        );
+        for claim in claimed {
+            let task = self.tasks.get_mut(&claim.id).unwrap();
+            task.token += 1;
+            assert_eq!((claim.token.as_u64(), &*claim.name), (task.token, task.name));
+            task.state = State::InFlight(self.now + LEASE);
+            self.claims.push(claim);
+        }
+    }
+
+    fn settle(&mut self, dice: &mut Dice) {
+        if self.claims.is_empty() {
+            return;
+        }
+        let at = usize::try_from(dice.roll(self.claims.len() as u64)).unwrap();
+        let (claim, now) = (self.claims[at].clone(), self.now);
+        let task = self.tasks.get_mut(&claim.id);
+        let current =
+            task.filter(|task| task.token == claim.token.as_u64() && matches!(task.state, State::InFlight(_)));
+        let expected = current.is_some();
+        let (queue, lease) = (&self.queue, LeaseLength::secs(LEASE));
+        let (applied, next): (bool, Box<dyn Fn(&mut Ref)>) = match dice.roll(6) {
+            0 | 1 => (
+                block_on(queue.complete(&claim, Completion::new())).unwrap().is_applied(),
+                Box::new(|task| task.state = State::Done),
+            ),
+            2 | 3 => (
+                block_on(queue.fail(&claim, "x")).unwrap().is_applied(),
+                Box::new(move |task| {
+                    task.failures += 1;
+                    task.state = if task.failures >= MAX_ATTEMPTS { State::Dead } else { State::Scheduled(now + WAIT) };
+                }),
+            ),
+            4 => (
+                block_on(queue.snooze(&claim, Due::After(Duration::from_secs(3)))).unwrap().is_applied(),
+                Box::new(move |task| task.state = State::Scheduled(now + 3)),
+            ),
+            _ => (
+                matches!(
+                    block_on(queue.heartbeat(&claim, lease, None)).unwrap(),
+                    aedb_queue::HeartbeatOutcome::Extended(_)
+                ),
+                Box::new(move |task| {
+                    if let State::InFlight(deadline) = task.state {
+                        task.state = State::InFlight(deadline.max(now + LEASE));
+                    }
+                }),
+            ),
+        };
+        assert_eq!(applied, expected, "token {} of {}", claim.token, claim.id);
+        if let Some(task) = current {
+            next(task);
+        }
+    }
+
+    fn by_hand(&mut self, dice: &mut Dice) {
+        let Some(id) = self.tasks.keys().nth(usize::try_from(dice.roll(8)).unwrap()).copied() else { return };
+        let task = self.tasks.get_mut(&id).unwrap();
+        match dice.roll(3) {
+            0 => {
+                let alive = matches!(task.state, State::Scheduled(_) | State::Ready | State::InFlight(_));
+                assert_eq!(block_on(self.queue.cancel(id)).unwrap(), alive);
+                if alive {
+                    task.state = State::Cancelled;
+                }
+            }
+            1 => {
+                let again = matches!(task.state, State::Scheduled(_) | State::Dead | State::Cancelled);
+                assert_eq!(block_on(self.queue.retry(id)).unwrap(), again);
+                if again {
+                    (task.state, task.failures, task.lost) = (State::Ready, 0, 0);
+                }
+            }
+            _ => {
+                let idle = !matches!(task.state, State::InFlight(_));
+                assert_eq!(block_on(self.queue.delete(id)).unwrap(), idle);
+                if idle {
+                    self.tasks.remove(&id);
+                }
+            }
+        }
+    }
+
+    fn sweep(&mut self) {
+        block_on(self.queue.sweep(RetentionLimits::default())).unwrap();
+        self.move_due();
+    }
+
+    fn compare(&self) {
+        let stats = block_on(self.queue.stats()).unwrap();
+        let count = |kind| self.tasks.values().filter(|task| task.state.kind() == kind).count() as u64;
+        let said = [stats.scheduled, stats.ready, stats.in_flight, stats.done, stats.dead, stats.cancelled];
+        assert_eq!(said, StateKind::ALL.map(count));
+        for (id, task) in &self.tasks {
+            let record = block_on(self.queue.get(*id)).unwrap().unwrap();
+            assert_eq!((record.state.kind(), record.token.as_u64()), (task.state.kind(), task.token));
+            assert_eq!((record.counters.failures, record.counters.lost_leases), (task.failures, task.lost));
+        }
+        let report = block_on(self.queue.check()).unwrap();
+        assert!(report.is_clean(), "{:?}", report.problems);
+    }
+
+    /// Once nobody fails any more, everything that lives gets done.
+    fn drain(&mut self) {
+        for _ in 0..200 {
+            self.pass(LEASE);
+            let claimed =
+                block_on(self.queue.claim(ClaimRequest::new("w", LeaseLength::secs(LEASE)).max(100))).unwrap();
+            for claim in &claimed {
+                assert!(block_on(self.queue.complete(claim, Completion::new())).unwrap().is_applied());
+            }
+            let stats = block_on(self.queue.stats()).unwrap();
+            if stats.ready + stats.in_flight + stats.scheduled == 0 {
+                return;
+            }
+        }
+        panic!("it does not drain");
+    }
+}
+
+fn history(seed: u64) {
+    let (mut dice, mut world) = (Dice(seed), World::new());
+    for _ in 0..50 {
+        world.step(&mut dice);
+    }
+    world.compare();
+    world.drain();
+}
+
+/// `AEDB_HISTORIES` runs more of them, `AEDB_SEED` only the one that failed.
+#[test]
+fn two_thousand_random_histories_agree_with_the_reference() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    if let Some(seed) = number("AEDB_SEED") {
+        return history(seed);
+    }
+    for seed in 0..number("AEDB_HISTORIES").unwrap_or(2_000) {
+        if std::panic::catch_unwind(|| history(seed)).is_err() {
+            panic!("history {seed} failed; replay it with AEDB_SEED={seed} cargo test -p aedb-queue --test model");
+        }
+    }
+}
