@@ -63,6 +63,9 @@ impl Dice {
     }
 }
 
+/// What a verb that was applied does to the reference.
+type Next = Box<dyn Fn(&mut Ref)>;
+
 struct World {
     clock: ManualClock,
     queue: Queue,
@@ -179,7 +182,7 @@ impl World {
             task.filter(|task| task.token == claim.token.as_u64() && matches!(task.state, State::InFlight(_)));
         let expected = current.is_some();
         let (queue, lease) = (&self.queue, LeaseLength::secs(LEASE));
-        let (applied, next): (bool, Box<dyn Fn(&mut Ref)>) = match dice.roll(6) {
+        let (applied, next): (bool, Next) = match dice.roll(6) {
             0 | 1 => (
                 block_on(queue.complete(&claim, Completion::new())).unwrap().is_applied(),
                 Box::new(|task| task.state = State::Done),
