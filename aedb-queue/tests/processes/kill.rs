@@ -123,6 +123,7 @@ fn c08_a_process_that_is_stopped_past_its_lease_can_complete_nothing_when_it_goe
     // Its lease of a second runs out while it is stopped; this claim waits for that.
     let request = ClaimRequest::new("other", LeaseLength::secs(60)).wait(Duration::from_secs(30));
     let claimed = block_on(queue.claim(request)).unwrap();
+    std::fs::write(file.with_extension("go"), "").unwrap();
     zombie.signal(rustix::process::Signal::CONT);
     let said = zombie.wait();
     assert!(said.iter().any(|line| line == "answer LeaseLost(TakenOver)"), "{said:?}");
