@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use aedb_queue::{Backoff, ClaimRequest, Db, DeadReason, LeaseLength, NewTask, StateKind, TaskState};
+use aedb_queue::{Backoff, ClaimRequest, Db, DeadReason, LeaseLength, ManualClock, NewTask, StateKind, TaskState};
 use aedb_worker::{Outcome, TaskContext, TaskError, Worker};
 use tokio::sync::Notify;
 
@@ -222,4 +222,25 @@ async fn a_worker_that_cannot_be_built_names_every_mistake() {
     for mistake in ["queue name is empty", "no handlers", "concurrency 0", "a lease of 0ns"] {
         assert!(error.contains(mistake), "{mistake} is missing in: {error}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_removes_what_is_finished_and_old() {
+    let clock = ManualClock::default();
+    let db = Db::builder().clock(clock.clone()).inline().memory().unwrap();
+    let queue = db.queue("q").unwrap();
+    let id = queue.enqueue(task("n")).await.unwrap().id;
+    let worker = Worker::builder(&db).queue("q").handler("n", |_| async { Ok(Outcome::done()) }).build().unwrap();
+    let watching = queue.clone();
+    let stop = async move {
+        while watching.stats().await.unwrap().done == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        clock.advance(Duration::from_secs(25 * 3600));
+        while watching.get(id).await.unwrap().is_some() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    worker.run_until(stop).await.unwrap();
+    assert_eq!(queue.stats().await.unwrap().done, 0);
 }

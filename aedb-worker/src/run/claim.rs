@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Running, attempt, heartbeat};
+use super::{Running, attempt, heartbeat, sweep};
 use crate::worker::Worker;
 
 /// How long one claim waits for work; the loop looks around in between.
@@ -32,8 +32,9 @@ pub(crate) struct Shared {
 pub(crate) async fn run(worker: Worker, stop: impl Future<Output = ()>, drain: bool) -> Result<()> {
     let permits = Arc::new(Semaphore::new(worker.concurrency));
     let shared = Arc::new(Shared { worker, running: Running::default(), halt: CancellationToken::new() });
-    let (attempts, beating) = (TaskTracker::new(), CancellationToken::new());
-    let beats = tokio::spawn(heartbeat::beat(Arc::clone(&shared), beating.clone()));
+    let (attempts, services, over) = (TaskTracker::new(), TaskTracker::new(), CancellationToken::new());
+    services.spawn(heartbeat::beat(Arc::clone(&shared), over.clone()));
+    services.spawn(sweep::sweep(Arc::clone(&shared), over.clone()));
     let claimed = tokio::select! {
         () = stop => Ok(()),
         ended = claim_loop(&shared, &permits, &attempts, drain) => ended,
@@ -43,8 +44,9 @@ pub(crate) async fn run(worker: Worker, stop: impl Future<Output = ()>, drain: b
         shared.halt.cancel();
         attempts.wait().await;
     }
-    beating.cancel();
-    let _ = beats.await;
+    over.cancel();
+    services.close();
+    services.wait().await;
     claimed
 }
 

@@ -1,9 +1,10 @@
-//! A running worker: it claims, attempts, keeps leases alive and settles; one file each.
+//! A running worker: it claims, attempts, keeps leases alive, settles and sweeps; one file each.
 
 pub(crate) mod attempt;
 pub(crate) mod claim;
 pub(crate) mod heartbeat;
 pub(crate) mod settle;
+pub(crate) mod sweep;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
