@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use aedb_queue::Clock as _;
 use aedb_queue::{
     Backoff, ClaimRequest, ClaimedTask, Completion, Cursor, Db, DeadReason, Due, Effects, ErrorKind, Explanation,
     FencedCommit, Filter, HeartbeatOutcome, Json, LeaseLength, LeaseLoss, ManualClock, NewTask, Queue, RetentionLimits,
@@ -371,4 +372,21 @@ fn pages_neither_skip_nor_repeat_tasks_that_stay_while_others_move() {
         assert!(page.tasks.iter().all(|task| task.state.kind() == state));
     }
     assert!("zz".parse::<Cursor>().is_err());
+}
+
+#[test]
+fn a_list_by_time_finds_what_was_enqueued_in_that_time_and_by_name() {
+    let shop = shop();
+    let mut marks = Vec::new();
+    for n in 0..30 {
+        marks.push(shop.clock.now());
+        shop.enqueue(NewTask::new(if n % 3 == 0 { "fizz" } else { "n" }, &n).unwrap());
+        shop.enqueue(task(n));
+        shop.pass(1);
+    }
+    let found = |filter: Filter| block_on(shop.queue.list(filter)).unwrap().tasks.len();
+    let hour = Filter::all().enqueued_from(marks[10]).enqueued_until(marks[20]);
+    assert_eq!((found(hour.clone()), found(hour.name("fizz"))), (20, 3));
+    assert_eq!(found(Filter::state(StateKind::Ready).enqueued_from(marks[29])), 2);
+    assert_eq!(found(Filter::state(StateKind::Ready).name("fizz")), 10);
 }

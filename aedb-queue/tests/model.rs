@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use aedb_queue::{
@@ -68,6 +69,8 @@ type Next = Box<dyn Fn(&mut Ref)>;
 
 struct World {
     clock: ManualClock,
+    /// `None` is in memory.
+    file: Option<PathBuf>,
     queue: Queue,
     now: u64,
     tasks: BTreeMap<TaskId, Ref>,
@@ -77,20 +80,38 @@ struct World {
 
 const NAMES: [&str; 2] = ["a", "b"];
 
+fn open(clock: &ManualClock, file: Option<&Path>) -> Queue {
+    let builder = Db::builder().clock(clock.clone()).inline();
+    let db = match file {
+        Some(file) => builder.open(file),
+        None => builder.memory(),
+    };
+    db.unwrap().queue("q").unwrap()
+}
+
 impl World {
-    fn new() -> Self {
+    fn new(file: Option<PathBuf>) -> Self {
         let clock = ManualClock::default();
-        let db = Db::builder().clock(clock.clone()).inline().memory().unwrap();
-        Self { clock, queue: db.queue("q").unwrap(), now: 0, tasks: BTreeMap::new(), claims: Vec::new() }
+        let queue = open(&clock, file.as_deref());
+        Self { clock, file, queue, now: 0, tasks: BTreeMap::new(), claims: Vec::new() }
+    }
+
+    fn restart(&mut self) {
+        if let Some(file) = &self.file {
+            // The old handle must go first: the inline engine closes with its last handle.
+            self.queue = Db::memory().unwrap().queue("q").unwrap();
+            self.queue = open(&self.clock, Some(file));
+        }
     }
 
     fn step(&mut self, dice: &mut Dice) {
-        match dice.roll(12) {
+        match dice.roll(13) {
             0..=2 => self.enqueue(dice),
             3..=5 => self.claim(dice),
             6..=8 => self.settle(dice),
             9 => self.pass(dice.roll(2 * LEASE)),
             10 => self.by_hand(dice),
+            11 => self.restart(),
             _ => self.sweep(),
         }
     }
@@ -281,8 +302,8 @@ impl World {
     }
 }
 
-fn history(seed: u64) {
-    let (mut dice, mut world) = (Dice(seed), World::new());
+fn history(seed: u64, file: Option<PathBuf>) {
+    let (mut dice, mut world) = (Dice(seed), World::new(file));
     for _ in 0..50 {
         world.step(&mut dice);
     }
@@ -291,15 +312,26 @@ fn history(seed: u64) {
 }
 
 /// `AEDB_HISTORIES` runs more of them, `AEDB_SEED` only the one that failed.
-#[test]
-fn two_thousand_random_histories_agree_with_the_reference() {
+fn histories(usual: u64, file: impl Fn(u64) -> Option<PathBuf> + std::panic::RefUnwindSafe) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     if let Some(seed) = number("AEDB_SEED") {
-        return history(seed);
+        return history(seed, file(seed));
     }
-    for seed in 0..number("AEDB_HISTORIES").unwrap_or(2_000) {
-        if std::panic::catch_unwind(|| history(seed)).is_err() {
+    for seed in 0..number("AEDB_HISTORIES").unwrap_or(usual) {
+        if std::panic::catch_unwind(|| history(seed, file(seed))).is_err() {
             panic!("history {seed} failed; replay it with AEDB_SEED={seed} cargo test -p aedb-queue --test model");
         }
     }
+}
+
+#[test]
+fn two_thousand_random_histories_agree_with_the_reference() {
+    histories(2_000, |_| None);
+}
+
+#[test]
+fn histories_on_a_file_that_is_closed_and_opened_in_between_agree_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_owned();
+    histories(100, |seed| Some(path.join(format!("{seed}.db"))));
 }

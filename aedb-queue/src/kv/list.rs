@@ -9,7 +9,7 @@ use super::record;
 use crate::engine::View;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::limits;
-use crate::model::task::{StateKind, Task};
+use crate::model::task::{StateKind, Task, TaskId};
 use crate::store::{Cursor, Filter, Page, TaskRecord};
 
 /// Entries that one page looks at, so that a rare name does not make a call endless.
@@ -19,7 +19,7 @@ pub(crate) fn list(view: &dyn View, queue: &QueueKeys, name: &Arc<str>, filter: 
     let prefix = prefix(queue, filter);
     let limit = filter.limit.unwrap_or(limits::PAGE).min(limits::PAGE);
     let from = match &filter.after {
-        None => prefix.clone(),
+        None => first(queue, filter, &prefix),
         Some(Cursor(tail)) if tail.len() <= prefix.len() + limits::NAME_BYTES + 32 => {
             [&prefix, tail.as_slice(), &[0]].concat()
         }
@@ -39,6 +39,14 @@ pub(crate) fn list(view: &dyn View, queue: &QueueKeys, name: &Arc<str>, filter: 
         last = key.get(prefix.len()..).map(|tail| Cursor(tail.to_vec()));
     }
     Ok(Page { tasks, next: if all { None } else { last } })
+}
+
+/// Where the first page begins: a task's id is never below the microsecond of its enqueue.
+fn first(queue: &QueueKeys, filter: &Filter, prefix: &[u8]) -> Vec<u8> {
+    match (filter.state, filter.enqueued_from) {
+        (None, Some(from)) => queue.primary(TaskId::from_u64(from.as_micros())),
+        _ => prefix.to_vec(),
+    }
 }
 
 /// The index that holds exactly the tasks of a state, or all records.
