@@ -226,7 +226,16 @@ impl ScopeTxn<'_, '_> {
         if was == is.is_some() {
             return Ok(());
         }
-        let Some(mut entry) = self.unique(queue, &key.text)?.filter(|entry| entry.id == task.id) else { return Ok(()) };
+        let mut entry = match self.unique(queue, &key.text)? {
+            Some(entry) if entry.id == task.id => entry,
+            // It lives again after a sweep has ended its key: it takes the key anew. A damaged payload is for claim to find.
+            None if is.is_none() => {
+                let payload = body(self.txn, queue, task.id, &task.payload, Slot::Payload).ok().flatten();
+                let payload = payload.unwrap_or_else(Json::null);
+                UniqueEntry { id: task.id, fingerprint: fingerprint(&task.name, &payload), expires: None }
+            }
+            _ => return Ok(()),
+        };
         if let Some(at) = entry.expires {
             self.txn.delete(queue.unique_end(at, &key.text));
         }

@@ -1,0 +1,153 @@
+//! What the tests of the contract share: a queue on a clock that stands, a disk that fails, and dice with a seed.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod dice;
+mod disk;
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use aedb_queue::{
+    ClaimRequest, ClaimedTask, Clock as _, Completion, Counters, Db, FencedCommit, LeaseLength, ManualClock, NewTask,
+    Queue, TaskId, TaskRecord, TaskState, Timestamp,
+};
+use futures::executor::block_on;
+
+pub use dice::{Dice, seeds};
+pub use disk::FailingDisk;
+
+/// The lease of every claim that names no other.
+pub const LEASE: Duration = Duration::from_secs(30);
+
+/// A queue in memory, on a clock that moves when told to. When it is dropped, its index, counts and records must agree.
+#[derive(Debug)]
+pub struct Shop {
+    /// The clock.
+    pub clock: ManualClock,
+    /// The database.
+    pub db: Db,
+    /// The queue `q`.
+    pub queue: Queue,
+}
+
+impl Default for Shop {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Shop {
+    /// An empty queue.
+    pub fn new() -> Self {
+        let clock = ManualClock::default();
+        let db = Db::builder().clock(clock.clone()).inline().memory().unwrap();
+        Self::on(db, clock)
+    }
+
+    /// The same on a database that is already open.
+    pub fn on(db: Db, clock: ManualClock) -> Self {
+        let queue = db.queue("q").unwrap();
+        Self { clock, db, queue }
+    }
+
+    /// Enqueues a task.
+    pub fn enqueue(&self, task: NewTask) -> TaskId {
+        block_on(self.queue.enqueue(task)).unwrap().id
+    }
+
+    /// Claims up to `max` tasks for the worker `w`.
+    pub fn claim(&self, max: usize) -> Vec<ClaimedTask> {
+        self.claim_as("w", max)
+    }
+
+    /// Claims up to `max` tasks for a worker.
+    pub fn claim_as(&self, owner: &str, max: usize) -> Vec<ClaimedTask> {
+        block_on(self.queue.claim(claims(owner).max(max))).unwrap()
+    }
+
+    /// Claims the one task that must be there.
+    pub fn claim_one(&self) -> ClaimedTask {
+        self.claim(1).pop().unwrap()
+    }
+
+    /// Completes a claimed task.
+    pub fn complete(&self, claim: &ClaimedTask) -> FencedCommit {
+        block_on(self.queue.complete(claim, Completion::new())).unwrap()
+    }
+
+    /// Fails a claimed task.
+    pub fn fail(&self, claim: &ClaimedTask) -> FencedCommit {
+        block_on(self.queue.fail(claim, "no")).unwrap()
+    }
+
+    /// Lets time pass.
+    pub fn pass(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+
+    /// Lets every lease of now run out.
+    pub fn outlive_leases(&self) {
+        self.pass(LEASE);
+    }
+
+    /// The present instant.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// A task's record, which must be there.
+    pub fn record(&self, id: TaskId) -> TaskRecord {
+        block_on(self.queue.get(id)).unwrap().unwrap()
+    }
+
+    /// A task's state.
+    pub fn state(&self, id: TaskId) -> TaskState {
+        self.record(id).state
+    }
+
+    /// A task's counters.
+    pub fn counters(&self, id: TaskId) -> Counters {
+        self.record(id).counters
+    }
+
+    /// The value of an application key, as text.
+    pub fn key(&self, key: &str) -> Option<String> {
+        let value = block_on(self.db.default_scope().kv().get(key)).unwrap();
+        value.map(|bytes| String::from_utf8(bytes).unwrap())
+    }
+}
+
+impl Drop for Shop {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_clean(&self.queue);
+        }
+    }
+}
+
+/// A task whose payload is a number.
+pub fn task(n: u64) -> NewTask {
+    NewTask::new("n", &n).unwrap()
+}
+
+/// A claim of one task by an owner.
+pub fn claims(owner: &str) -> ClaimRequest {
+    ClaimRequest::new(owner, LeaseLength::of(LEASE))
+}
+
+/// Seconds, in few letters.
+pub const fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// Asserts that every index entry and count agrees with the records.
+pub fn assert_clean(queue: &Queue) {
+    let report = block_on(queue.check()).unwrap();
+    assert!(report.is_clean(), "{:?}", report.problems);
+}
+
+/// Polls a future once.
+pub fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    std::pin::Pin::new(future).poll(&mut Context::from_waker(futures::task::noop_waker_ref()))
+}

@@ -1,0 +1,202 @@
+//! Delivery: nothing is lost, nothing is early, nothing is served twice; order is priority, then first in, first out.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use aedb_queue::{
+    Backoff, Completion, Db, Effects, ErrorKind, ManualClock, NewTask, RetentionLimits, TaskId, Timestamp,
+};
+use aedb_tests::{Dice, Shop, claims, secs, task};
+use futures::executor::block_on;
+
+/// Claims until nothing is left, completing everything; answers the ids in the order of claims.
+fn drain(shop: &Shop) -> Vec<TaskId> {
+    let mut served = Vec::new();
+    loop {
+        let claimed = shop.claim(5_000);
+        if claimed.is_empty() {
+            return served;
+        }
+        for claim in &claimed {
+            assert!(shop.complete(claim).is_applied());
+        }
+        served.extend(claimed.iter().map(|claim| claim.id));
+    }
+}
+
+#[test]
+fn c01_twenty_thousand_delayed_tasks_exist_once_at_every_step_of_their_promotion() {
+    let shop = Shop::new();
+    let mut enqueued = BTreeSet::new();
+    for from in [0, 10_000] {
+        let tasks = (from..from + 10_000).map(|n| task(n).delay(secs(1))).collect();
+        enqueued.extend(block_on(shop.queue.enqueue_batch(tasks)).unwrap().into_iter().map(|outcome| outcome.id));
+    }
+    shop.pass(secs(1));
+    loop {
+        let report = block_on(shop.queue.sweep(RetentionLimits { steps: 3_000, ..Default::default() })).unwrap();
+        let stats = block_on(shop.queue.stats()).unwrap();
+        assert_eq!(stats.scheduled + stats.ready + stats.in_flight, 20_000);
+        if !report.more {
+            break;
+        }
+    }
+    let claimed = [shop.claim(10_000), shop.claim(10_000)].concat();
+    assert_eq!(claimed.iter().map(|claim| claim.id).collect::<BTreeSet<_>>(), enqueued);
+    assert!(shop.claim(1).is_empty());
+}
+
+#[test]
+fn c01_a_file_that_is_closed_between_the_steps_of_promotion_keeps_each_task_once() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::default());
+    let open = || {
+        let db = Db::builder().clock(clock.clone()).inline().exclusive().open(folder.path().join("q.aedb")).unwrap();
+        Shop::on(db, clock.clone())
+    };
+    block_on(open().queue.enqueue_batch((0..2_000).map(|n| task(n).delay(secs(1))).collect())).unwrap();
+    clock.advance(secs(1));
+    for done in 1..=4 {
+        let shop = open();
+        block_on(shop.queue.sweep(RetentionLimits { steps: 400, ..Default::default() })).unwrap();
+        let stats = block_on(shop.queue.stats()).unwrap();
+        assert_eq!((stats.ready, stats.scheduled), (400 * done, 2_000 - 400 * done));
+    }
+    let claimed = open().claim(10_000);
+    assert_eq!(claimed.iter().map(|claim| claim.id).collect::<BTreeSet<_>>().len(), 2_000);
+}
+
+#[test]
+fn c09_a_delayed_task_is_claimed_by_nobody_before_it_is_due_and_by_one_after() {
+    let shop = Shop::new();
+    let id = shop.enqueue(task(1).delay(secs(7_200)));
+    for _ in 0..240 {
+        for worker in ["a", "b", "c", "d"] {
+            assert!(shop.claim_as(worker, 10).is_empty());
+        }
+        shop.outlive_leases();
+    }
+    let claimed: Vec<_> = ["a", "b", "c", "d"].into_iter().flat_map(|worker| shop.claim_as(worker, 10)).collect();
+    assert_eq!(claimed.iter().map(|claim| (claim.id, claim.counters.attempts)).collect::<Vec<_>>(), [(id, 1)]);
+}
+
+#[test]
+fn c09_one_microsecond_before_the_due_instant_is_too_early() {
+    let shop = Shop::new();
+    shop.enqueue(task(1).at(shop.now().saturating_add(secs(5))));
+    shop.pass(secs(5) - Duration::from_micros(1));
+    assert!(shop.claim(1).is_empty());
+    shop.pass(Duration::from_micros(1));
+    assert_eq!(shop.claim(1).len(), 1);
+}
+
+#[test]
+fn c34_a_task_that_failed_keeps_its_place_before_later_arrivals() {
+    let shop = Shop::new();
+    let ids: Vec<_> = (0..3).map(|n| shop.enqueue(task(n).backoff(Backoff::none()))).collect();
+    let first = shop.claim_one();
+    assert!(shop.fail(&first).is_applied());
+    assert_eq!(drain(&shop), ids);
+}
+
+#[test]
+fn c35_one_claim_serves_the_highest_priority_of_a_thousand_due_tasks() {
+    let (shop, mut dice) = (Shop::new(), Dice::new(35));
+    let mut priorities: Vec<u64> = (0..1_000).collect();
+    dice.shuffle(&mut priorities);
+    for &priority in &priorities {
+        let delay = secs(dice.roll(60));
+        shop.enqueue(task(priority).priority(priority).delay(delay));
+    }
+    shop.pass(secs(60));
+    for expected in (0..1_000).rev().take(20) {
+        assert_eq!(shop.claim_one().priority, expected);
+    }
+}
+
+#[test]
+fn c36_priorities_of_the_whole_range_sort_as_numbers_over_all_names() {
+    let shop = Shop::new();
+    let edges = [0, 1, 1 << 31, (1 << 63) - 1, 1 << 63, u64::MAX - 1, u64::MAX];
+    for (at, priority) in edges.into_iter().cycle().skip(3).take(edges.len()).enumerate() {
+        shop.enqueue(NewTask::new(format!("name{}", at % 3), &priority).unwrap().priority(priority));
+    }
+    let served: Vec<_> = shop.claim(100).iter().map(|claim| claim.priority).collect();
+    assert_eq!(served, edges.into_iter().rev().collect::<Vec<_>>());
+}
+
+#[test]
+fn c36_the_longest_delay_is_never_and_no_delay_is_now() {
+    let shop = Shop::new();
+    let now = shop.enqueue(task(1).delay(Duration::ZERO));
+    let past = shop.enqueue(task(2).at(Timestamp::default()));
+    shop.enqueue(task(3).delay(Duration::MAX).priority(u64::MAX));
+    shop.enqueue(task(4).delay(Duration::from_micros(u64::MAX)).priority(u64::MAX));
+    shop.pass(secs(1_000 * 365 * 24 * 3600));
+    assert_eq!(drain(&shop), [now, past]);
+}
+
+#[test]
+fn c54_a_batch_with_one_bad_task_enqueues_none() {
+    let shop = Shop::new();
+    let tasks = (0..10).map(|n| if n == 7 { task(n).max_attempts(0) } else { task(n) }).collect();
+    assert_eq!(block_on(shop.queue.enqueue_batch(tasks)).unwrap_err().kind(), ErrorKind::Invalid);
+    assert!(shop.claim(10).is_empty());
+}
+
+#[test]
+fn c60_one_due_task_is_claimed_among_ten_thousand_that_are_due_in_a_year() {
+    let shop = Shop::new();
+    block_on(shop.queue.enqueue_batch((0..10_000).map(|n| task(n).delay(secs(365 * 24 * 3600))).collect())).unwrap();
+    let due = shop.enqueue(task(1));
+    assert_eq!(drain(&shop), [due]);
+    assert_eq!(block_on(shop.queue.stats()).unwrap().scheduled, 10_000);
+}
+
+#[test]
+fn a_completion_and_its_result_effects_and_follow_ups_appear_together() {
+    let shop = Shop::new();
+    let other = shop.db.queue("other").unwrap();
+    let id = shop.enqueue(task(1));
+    let claim = shop.claim_one();
+    let completion = Completion::new()
+        .result(aedb_queue::Json::of("paid").unwrap())
+        .effects(Effects::new().put("order", "paid"))
+        .follow_up("other", task(2).idempotency_key("once"));
+    assert!(block_on(shop.queue.complete(&claim, completion)).unwrap().is_applied());
+    assert_eq!(shop.key("order").as_deref(), Some("paid"));
+    assert_eq!(shop.record(id).result.map(|result| result.to::<String>().unwrap()).as_deref(), Some("paid"));
+    assert_eq!(block_on(other.claim(claims("w").max(9))).unwrap().len(), 1);
+}
+
+#[test]
+fn a_follow_up_whose_key_exists_is_left_out_and_does_not_block_the_completion() {
+    let shop = Shop::new();
+    shop.enqueue(task(1));
+    let claim = shop.claim_one();
+    let before = shop.enqueue(task(2).idempotency_key("k"));
+    let completion = Completion::new().follow_up("q", task(3).idempotency_key("k"));
+    assert!(block_on(shop.queue.complete(&claim, completion)).unwrap().is_applied());
+    assert_eq!(drain(&shop), [before]);
+}
+
+#[test]
+fn a_claim_by_names_serves_only_those_in_priority_order() {
+    let shop = Shop::new();
+    for (name, priority) in [("a", 1), ("b", 3), ("a", 2), ("c", 9), ("b", 0)] {
+        shop.enqueue(NewTask::new(name, &()).unwrap().priority(priority));
+    }
+    let served = block_on(shop.queue.claim(claims("w").max(9).names(["a", "b"]))).unwrap();
+    assert_eq!(served.iter().map(|claim| claim.priority).collect::<Vec<_>>(), [3, 2, 1, 0]);
+}
+
+#[test]
+fn ids_grow_though_the_clock_goes_back() {
+    let shop = Shop::new();
+    let first = shop.enqueue(task(1));
+    shop.clock.set(Timestamp::from_micros(1));
+    let second = shop.enqueue(task(2));
+    assert!(second > first);
+    assert_eq!(drain(&shop), [first, second]);
+}

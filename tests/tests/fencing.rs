@@ -1,0 +1,246 @@
+//! Fencing: who lost the lease changes nothing, and of all who want to end a task exactly one does.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::sync::Barrier;
+use std::thread;
+
+use aedb_queue::{
+    Completion, Db, Due, Effects, FencedCommit, HeartbeatOutcome, Json, LeaseLength, LeaseLoss, ManualClock,
+    RetentionLimits, Retry, StateKind, TaskState,
+};
+use aedb_tests::{Shop, assert_clean, claims, secs, seeds, task};
+use futures::executor::block_on;
+
+const LOST: FencedCommit = FencedCommit::LeaseLost(LeaseLoss::TakenOver);
+
+#[test]
+fn c08_a_worker_that_slept_through_its_lease_changes_nothing_and_the_next_owner_completes() {
+    let shop = Shop::new();
+    let id = shop.enqueue(task(1));
+    let a = shop.claim_as("a", 1).remove(0);
+    shop.outlive_leases();
+    let b = shop.claim_as("b", 1).remove(0);
+    assert!(b.token > a.token);
+    let late = Completion::new().result(Json::null()).effects(Effects::new().put("by", "a")).follow_up("q", task(2));
+    assert_eq!(block_on(shop.queue.complete(&a, late)).unwrap(), LOST);
+    let beat = block_on(shop.queue.heartbeat(&a, LeaseLength::secs(3600), Some(Json::null()))).unwrap();
+    assert_eq!(beat, HeartbeatOutcome::LeaseLost(LeaseLoss::TakenOver));
+    assert_eq!(shop.fail(&a), LOST);
+    assert_eq!(block_on(shop.queue.snooze(&a, Due::After(secs(9)))).unwrap(), LOST);
+    assert_eq!(block_on(shop.queue.release(&a)).unwrap(), LOST);
+    let record = shop.record(id);
+    assert_eq!((record.progress, record.token, record.counters.failures), (None, b.token, 0));
+    assert!(matches!(record.state, TaskState::InFlight { deadline, .. } if deadline == b.deadline));
+    assert_eq!(shop.key("by"), None);
+    assert!(shop.complete(&b).is_applied());
+    assert!(shop.claim(9).is_empty());
+}
+
+#[test]
+fn c08_a_second_completion_with_the_same_claim_is_harmless_and_tells() {
+    let shop = Shop::new();
+    shop.enqueue(task(1));
+    let claim = shop.claim_one();
+    assert!(shop.complete(&claim).is_applied());
+    let again = Completion::new().effects(Effects::new().put("twice", "yes"));
+    let answer = block_on(shop.queue.complete(&claim, again)).unwrap();
+    assert_eq!(answer, FencedCommit::LeaseLost(LeaseLoss::AlreadySettled));
+    assert_eq!(shop.key("twice"), None);
+}
+
+#[test]
+fn c03_a_sweep_after_the_owner_ended_it_resurrects_nothing() {
+    for ends_well in [true, false] {
+        let shop = Shop::new();
+        let id = shop.enqueue(task(1));
+        let claim = shop.claim_one();
+        shop.outlive_leases();
+        let applied = if ends_well { shop.complete(&claim) } else { shop.fail(&claim) };
+        assert!(applied.is_applied());
+        let before = shop.record(id);
+        let report = block_on(shop.queue.sweep(RetentionLimits::default())).unwrap();
+        assert_eq!((report.reclaimed, shop.record(id)), (0, before));
+    }
+}
+
+#[test]
+fn c03_a_sweep_after_another_worker_took_over_takes_nothing_from_it() {
+    let shop = Shop::new();
+    let id = shop.enqueue(task(1));
+    shop.claim_as("a", 1);
+    shop.outlive_leases();
+    shop.claim_as("b", 1);
+    let before = shop.record(id);
+    assert_eq!(block_on(shop.queue.sweep(RetentionLimits::default())).unwrap().reclaimed, 0);
+    assert_eq!(shop.record(id), before);
+}
+
+#[test]
+fn c13_of_many_claims_and_sweeps_at_once_one_takes_a_lost_task_over() {
+    for _ in 0..20 {
+        let clock = ManualClock::default();
+        let shop = Shop::on(Db::builder().clock(clock.clone()).memory().unwrap(), clock);
+        let id = shop.enqueue(task(1));
+        let first = shop.claim_one();
+        shop.outlive_leases();
+        let start = Barrier::new(8);
+        let taken: usize = thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|n| {
+                    let (queue, start) = (&shop.queue, &start);
+                    scope.spawn(move || {
+                        start.wait();
+                        if n % 2 == 0 {
+                            block_on(queue.sweep(RetentionLimits::default())).unwrap();
+                            return 0;
+                        }
+                        block_on(queue.claim(claims(&format!("w{n}")))).unwrap().len()
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        let record = shop.record(id);
+        assert_eq!((taken, record.counters.lost_leases, record.counters.deliveries), (1, 1, 2));
+        assert_eq!(record.token.as_u64(), first.token.as_u64() + 1);
+    }
+}
+
+/// What may happen to a task that is in flight.
+const ACTS: [&str; 6] = ["complete", "fatal", "cancel", "reclaim", "release", "expire"];
+
+fn act(shop: &Shop, act: &str, claim: &aedb_queue::ClaimedTask) -> u32 {
+    let (queue, id) = (&shop.queue, claim.id);
+    let done = match act {
+        "complete" => {
+            let effects = Effects::new().put(format!("complete/{id}"), "done").enqueue("side", task(1));
+            block_on(queue.complete(claim, Completion::new().effects(effects))).unwrap().is_applied()
+        }
+        "fatal" => block_on(queue.fail_with(claim, "no", Retry::Fatal)).unwrap().is_applied(),
+        "cancel" => block_on(queue.cancel(id)).unwrap(),
+        "release" => {
+            let _ = block_on(queue.release(claim)).unwrap();
+            false
+        }
+        "reclaim" => {
+            block_on(queue.sweep(RetentionLimits::default())).unwrap();
+            false
+        }
+        _ => {
+            shop.outlive_leases();
+            false
+        }
+    };
+    u32::from(done)
+}
+
+/// Calls `visit` with every order of the things from `from` on.
+fn orders(things: &mut [&'static str], from: usize, visit: &mut impl FnMut(&[&'static str])) {
+    if from == things.len() {
+        return visit(things);
+    }
+    for other in from..things.len() {
+        things.swap(from, other);
+        orders(things, from + 1, visit);
+        things.swap(from, other);
+    }
+}
+
+#[test]
+fn c16_in_every_order_of_events_a_task_ends_once_with_one_set_of_effects() {
+    let shop = Shop::new();
+    let side = shop.db.queue("side").unwrap();
+    let (mut seen, mut completions) = (0, 0);
+    orders(&mut ACTS.clone(), 0, &mut |acts| {
+        shop.enqueue(task(1));
+        let claim = shop.claim_one();
+        let ended: u32 = acts.iter().map(|name| act(&shop, name, &claim)).sum();
+        assert_eq!(ended, 1, "{acts:?}");
+        let state = shop.state(claim.id).kind();
+        assert!(matches!(state, StateKind::Done | StateKind::Dead | StateKind::Cancelled), "{state} after {acts:?}");
+        let written = shop.key(&format!("complete/{}", claim.id)).is_some();
+        assert_eq!(written, state == StateKind::Done, "{acts:?}");
+        (seen, completions) = (seen + 1, completions + u64::from(written));
+    });
+    assert_eq!((seen, block_on(side.stats()).unwrap().ready), (720, completions));
+    assert!(completions > 100 && completions < 620, "{completions}");
+    assert_clean(&side);
+}
+
+#[test]
+fn c16_threads_that_race_to_end_one_task_leave_one_ending() {
+    seeds(60, |seed| {
+        let clock = ManualClock::default();
+        let shop = Shop::on(Db::builder().clock(clock.clone()).memory().unwrap(), clock);
+        shop.enqueue(task(seed));
+        let claim = shop.claim_one();
+        shop.outlive_leases();
+        let start = Barrier::new(4);
+        let ended: u32 = thread::scope(|scope| {
+            let threads = ["complete", "fatal", "cancel", "reclaim"].map(|name| {
+                let (shop, claim, start) = (&shop, &claim, &start);
+                scope.spawn(move || {
+                    start.wait();
+                    act(shop, name, claim)
+                })
+            });
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(ended, 1);
+        let done = shop.state(claim.id).kind() == StateKind::Done;
+        assert_eq!(shop.key(&format!("complete/{}", claim.id)).is_some(), done);
+    });
+}
+
+#[test]
+fn c15_an_owner_that_gets_its_own_task_again_completes_only_with_the_new_token() {
+    let shop = Shop::new();
+    shop.enqueue(task(1));
+    let old = shop.claim_one();
+    shop.outlive_leases();
+    let new = shop.claim_one();
+    assert_eq!((old.id, shop.complete(&old)), (new.id, LOST));
+    assert!(shop.complete(&new).is_applied());
+}
+
+#[test]
+fn tokens_only_grow_through_failure_release_snooze_retry_and_cancel() {
+    let shop = Shop::new();
+    let id = shop.enqueue(task(1).backoff(aedb_queue::Backoff::none()));
+    let mut last = 0;
+    for round in 0..30 {
+        let claim = shop.claim_one();
+        assert!(claim.token.as_u64() > last);
+        last = claim.token.as_u64();
+        let settled = match round % 5 {
+            0 => shop.fail(&claim),
+            1 => block_on(shop.queue.release(&claim)).unwrap(),
+            2 => block_on(shop.queue.snooze(&claim, Due::Now)).unwrap(),
+            3 => {
+                assert!(block_on(shop.queue.cancel(id)).unwrap());
+                let lost = shop.complete(&claim);
+                assert_eq!(lost, FencedCommit::LeaseLost(LeaseLoss::Cancelled));
+                assert!(block_on(shop.queue.retry(id)).unwrap());
+                assert_eq!(shop.complete(&claim), LOST);
+                FencedCommit::Applied
+            }
+            _ => {
+                shop.outlive_leases();
+                FencedCommit::Applied
+            }
+        };
+        assert!(settled.is_applied());
+    }
+}
+
+#[test]
+fn a_task_that_was_deleted_is_gone_for_its_old_owner() {
+    let shop = Shop::new();
+    let id = shop.enqueue(task(1));
+    let claim = shop.claim_one();
+    assert!(!block_on(shop.queue.delete(id)).unwrap(), "a running task is not deleted");
+    assert!(block_on(shop.queue.cancel(id)).unwrap());
+    assert!(block_on(shop.queue.delete(id)).unwrap());
+    assert_eq!(shop.complete(&claim), FencedCommit::LeaseLost(LeaseLoss::Gone));
+}

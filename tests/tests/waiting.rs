@@ -1,0 +1,209 @@
+//! Claims that wait: they are served, they give up, and dropping one strands no task.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::Poll;
+use std::time::Duration;
+
+use aedb_queue::{ClaimRequest, ClaimedTask, Clock, ClockListener, Db, ManualClock, NewTask, Result, Timestamp};
+use aedb_tests::{Shop, claims, poll_once, secs, task};
+use futures::executor::block_on;
+
+type Claiming<'a> = std::pin::Pin<Box<dyn Future<Output = Result<Vec<ClaimedTask>>> + Send + 'a>>;
+
+/// A claim that waits up to a minute.
+fn waits(shop: &Shop, request: ClaimRequest) -> Claiming<'_> {
+    let mut claim: Claiming<'_> = Box::pin(shop.queue.claim(request.wait(secs(60))));
+    assert!(poll_once(&mut claim).is_pending());
+    claim
+}
+
+fn served(claim: &mut Claiming<'_>) -> Option<usize> {
+    match poll_once(claim) {
+        Poll::Ready(claimed) => Some(claimed.unwrap().len()),
+        Poll::Pending => None,
+    }
+}
+
+#[test]
+fn a_waiting_claim_is_served_by_an_enqueue() {
+    let shop = Shop::new();
+    let mut claim = waits(&shop, claims("w"));
+    shop.enqueue(task(1));
+    assert_eq!(served(&mut claim), Some(1));
+}
+
+#[test]
+fn a_waiting_claim_is_served_when_a_task_becomes_due_and_when_a_lease_runs_out() {
+    let shop = Shop::new();
+    shop.enqueue(task(1).delay(secs(10)));
+    let mut claim = waits(&shop, claims("a"));
+    shop.pass(secs(9));
+    assert_eq!(served(&mut claim), None);
+    shop.pass(secs(1));
+    assert_eq!(served(&mut claim), Some(1));
+    let mut claim = waits(&shop, claims("b"));
+    shop.outlive_leases();
+    assert_eq!(served(&mut claim), Some(1));
+}
+
+#[test]
+fn a_waiting_claim_is_served_by_a_release_a_retry_a_follow_up_and_a_resume() {
+    let shop = Shop::new();
+    let id = shop.enqueue(task(1));
+    let held = shop.claim_one();
+    let mut claim = waits(&shop, claims("w"));
+    assert!(block_on(shop.queue.release(&held)).unwrap().is_applied());
+    assert_eq!(served(&mut claim), Some(1));
+
+    assert!(block_on(shop.queue.cancel(id)).unwrap());
+    let mut claim = waits(&shop, claims("w"));
+    assert!(block_on(shop.queue.retry(id)).unwrap());
+    assert_eq!(served(&mut claim), Some(1));
+
+    let other = shop.db.queue("other").unwrap();
+    let mut claim = waits(&shop, claims("w"));
+    let effects = aedb_queue::Effects::new().enqueue("q", task(2));
+    block_on(other.enqueue_with(task(3), effects)).unwrap();
+    assert_eq!(served(&mut claim), Some(1));
+
+    block_on(shop.queue.pause()).unwrap();
+    let mut claim = waits(&shop, claims("w"));
+    shop.enqueue(task(4));
+    assert_eq!(served(&mut claim), None);
+    block_on(shop.queue.resume()).unwrap();
+    assert_eq!(served(&mut claim), Some(1));
+}
+
+#[test]
+fn a_waiting_claim_gives_up_with_nothing_when_its_time_is_over() {
+    let shop = Shop::new();
+    let mut claim = waits(&shop, claims("w"));
+    shop.pass(secs(60));
+    assert_eq!(served(&mut claim), Some(0));
+}
+
+#[test]
+fn waiting_claims_are_served_first_come_first_served_and_by_name() {
+    let shop = Shop::new();
+    let mut first = waits(&shop, claims("a"));
+    let mut second = waits(&shop, claims("b"));
+    let mut named = waits(&shop, claims("c").names(["special"]));
+    shop.enqueue(task(1));
+    assert_eq!((served(&mut first), served(&mut second), served(&mut named)), (Some(1), None, None));
+    block_on(shop.queue.enqueue_batch(vec![task(2), NewTask::new("special", &1).unwrap()])).unwrap();
+    assert_eq!((served(&mut second), served(&mut named)), (Some(1), Some(1)));
+}
+
+#[test]
+fn c54_a_waiting_claim_that_is_dropped_strands_no_task() {
+    let shop = Shop::new();
+    for _ in 0..20 {
+        drop(waits(&shop, claims("gone").max(10)));
+    }
+    let ids: Vec<_> = (0..10).map(|n| shop.enqueue(task(n))).collect();
+    let claimed = shop.claim(99);
+    assert_eq!(claimed.iter().map(|claim| claim.id).collect::<Vec<_>>(), ids);
+    assert!(claimed.iter().all(|claim| claim.counters.deliveries == 1));
+}
+
+#[test]
+fn c54_a_claim_that_is_dropped_when_it_was_just_served_gives_its_tasks_back_uncharged() {
+    let shop = Shop::new();
+    for round in 1..=20_u32 {
+        let claim = waits(&shop, claims("gone").max(10));
+        if round == 1 {
+            block_on(shop.queue.enqueue_batch((0..10).map(task).collect())).unwrap();
+        } else {
+            block_on(shop.queue.resume()).unwrap();
+        }
+        drop(claim);
+        block_on(shop.queue.pause()).unwrap();
+    }
+    block_on(shop.queue.resume()).unwrap();
+    let claimed = shop.claim(99);
+    assert_eq!(claimed.len(), 10);
+    assert!(claimed.iter().all(|claim| claim.counters.attempts == 1 && claim.counters.lost_leases == 0));
+}
+
+#[test]
+fn c54_claims_dropped_at_any_moment_by_threads_strand_no_task() {
+    let clock = ManualClock::default();
+    let shop = Shop::on(Db::builder().clock(clock.clone()).memory().unwrap(), clock);
+    block_on(shop.queue.enqueue_batch((0..150).map(task).collect())).unwrap();
+    std::thread::scope(|scope| {
+        for n in 0..4 {
+            let shop = &shop;
+            scope.spawn(move || {
+                for _ in 0..50 {
+                    let owner = format!("w{n}");
+                    let mut claim: Claiming<'_> = Box::pin(shop.queue.claim(claims(&owner).max(3).wait(secs(5))));
+                    let _ = poll_once(&mut claim);
+                }
+            });
+        }
+    });
+    let mut left = 150;
+    // The last ones may still be on their way back, in order before our claims.
+    for _ in 0..1_000 {
+        left -= shop.claim(150).len();
+        if left == 0 {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("{left} tasks are stranded");
+}
+
+/// A clock that tells how long the writer wants to sleep, and lets it sleep until it is rung.
+#[derive(Debug)]
+struct Telling(ManualClock, Mutex<Sender<Duration>>);
+
+impl Telling {
+    fn new(clock: &ManualClock) -> (Self, Receiver<Duration>) {
+        let (tell, told) = channel();
+        (Self(clock.clone(), Mutex::new(tell)), told)
+    }
+}
+
+impl Clock for Telling {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn sleep_for(&self, wait: Duration) -> Option<Duration> {
+        let _ = self.1.lock().unwrap().send(wait);
+        None
+    }
+
+    fn on_move(&self, listener: ClockListener) {
+        self.0.on_move(listener);
+    }
+}
+
+#[test]
+fn c27_a_claim_that_waits_on_a_paused_queue_with_due_tasks_does_not_spin() {
+    let clock = ManualClock::default();
+    let (telling, told) = Telling::new(&clock);
+    let shop = Shop::on(Db::builder().clock(telling).memory().unwrap(), clock);
+    shop.enqueue(task(1).delay(secs(1)));
+    block_on(shop.queue.pause()).unwrap();
+    shop.pass(secs(2));
+    for request in [claims("w"), claims("w").max(0)] {
+        let claim = waits(&shop, request);
+        assert!(told.recv().unwrap() > Duration::ZERO, "the writer looks again at once, for ever");
+        drop(claim);
+    }
+}
+
+#[test]
+fn c27_a_claim_that_waits_for_a_later_task_sleeps_until_then() {
+    let clock = ManualClock::default();
+    let (telling, told) = Telling::new(&clock);
+    let shop = Shop::on(Db::builder().clock(telling).memory().unwrap(), clock);
+    shop.enqueue(task(1).delay(Duration::from_millis(300)));
+    let _claim = waits(&shop, claims("w"));
+    assert_eq!(told.recv().unwrap(), Duration::from_millis(300));
+}
