@@ -64,6 +64,10 @@ pub(super) fn turn(
     });
     // The disk refused before it ran anything: those jobs still want their answer.
     done.extend(jobs.take().unwrap_or_default());
+    if commit.is_err() {
+        // So do those that wait: a disk that has failed would never serve them, and they would wait for ever.
+        done.extend(parked.drain(..).map(|waiting| waiting.job));
+    }
     (done, commit)
 }
 

@@ -39,7 +39,9 @@ pub(crate) async fn submit(
         grant::allow(txn, &at, callers_required, &target, Access::Write)?;
         let mut scope = ScopeTxn::new(txn, at.clone(), callers_required);
         let tasks = claim(&mut scope, &keys, &queue, &request)?;
-        let until = if tasks.is_empty() { sweep::next_due(scope.txn, &keys)? } else { None };
+        // Nothing becomes due for a claim that moves nothing: it would look again and again.
+        let idle = request.max == 0 || scope.head(&keys)?.paused.is_some();
+        let until = if tasks.is_empty() && !idle { sweep::next_due(scope.txn, &keys)? } else { None };
         scope.flush();
         let handed = Handed { tasks, at: at.clone(), keys: keys.clone(), engine: Weak::clone(&weak) };
         Ok(if handed.tasks.is_empty() {
