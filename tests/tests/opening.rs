@@ -1,0 +1,233 @@
+//! Files: who may open one, what is refused and left as it was, several handles on one, and backups.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use std::thread;
+
+use aedb_queue::{
+    ClaimedTask, Completion, Db, Effects, ErrorKind, FencedCommit, LeaseLength, LeaseOutcome, ManualClock,
+};
+use aedb_tests::{Shop, assert_clean, claims, secs, task};
+use futures::executor::block_on;
+use redb::TableDefinition;
+
+fn refused(path: &Path) -> ErrorKind {
+    let error = Db::open(path).unwrap_err();
+    assert!(error.to_string().contains(path.to_str().unwrap()), "it names the file: {error}");
+    error.kind()
+}
+
+#[test]
+fn c17_two_handles_of_one_file_never_claim_the_same_task() {
+    let folder = tempfile::tempdir().unwrap();
+    let handles = [(); 2].map(|()| Db::open(folder.path().join("q.aedb")).unwrap().queue("q").unwrap());
+    block_on(handles[0].enqueue_batch((0..400).map(task).collect())).unwrap();
+    let served: Mutex<Vec<ClaimedTask>> = Mutex::default();
+    thread::scope(|scope| {
+        for n in 0..4 {
+            let (queue, served) = (&handles[n % 2], &served);
+            scope.spawn(move || {
+                loop {
+                    let claimed = block_on(queue.claim(claims(&format!("w{n}")).max(7))).unwrap();
+                    if claimed.is_empty() {
+                        return;
+                    }
+                    for claim in &claimed {
+                        assert!(block_on(queue.complete(claim, Completion::new())).unwrap().is_applied());
+                    }
+                    served.lock().unwrap().extend(claimed);
+                }
+            });
+        }
+    });
+    let served = served.into_inner().unwrap();
+    assert_eq!((served.len(), served.iter().map(|claim| claim.id).collect::<BTreeSet<_>>().len()), (400, 400));
+    handles.iter().for_each(assert_clean);
+}
+
+#[test]
+fn what_one_handle_commits_the_other_sees_and_fences() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::default());
+    let open = || {
+        let db = Db::builder().clock(clock.clone()).inline().open(folder.path().join("q.aedb")).unwrap();
+        Shop::on(db, clock.clone())
+    };
+    let (here, there) = (open(), open());
+    here.enqueue(task(1));
+    let old = there.claim_one();
+    clock.advance(secs(30));
+    let new = here.claim_one();
+    assert!(matches!(there.complete(&old), FencedCommit::LeaseLost(_)));
+    assert!(there.complete(&new).is_applied(), "a claim is a token, not a handle");
+}
+
+#[test]
+fn an_exclusive_handle_and_any_other_exclude_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("q.aedb");
+    let shared = Db::open(&path).unwrap();
+    assert_eq!(Db::builder().exclusive().open(&path).unwrap_err().kind(), ErrorKind::Unavailable);
+    drop(shared);
+    let alone = Db::builder().exclusive().open(&path).unwrap();
+    assert_eq!(refused(&path), ErrorKind::Unavailable);
+    assert_eq!(Db::builder().exclusive().open(&path).unwrap_err().kind(), ErrorKind::Unavailable);
+    drop(alone);
+    Db::open(&path).unwrap();
+}
+
+#[test]
+fn files_of_other_programs_are_refused_and_left_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("notes.txt");
+    fs::write(&text, "not a database ".repeat(1_000)).unwrap();
+    let other = folder.path().join("other.redb");
+    let database = redb::Database::create(&other).unwrap();
+    let txn = database.begin_write().unwrap();
+    txn.open_table(TableDefinition::<u64, u64>::new("theirs")).unwrap().insert(1, 2).unwrap();
+    txn.commit().unwrap();
+    drop(database);
+    for path in [text, other] {
+        let before = fs::read(&path).unwrap();
+        assert_eq!(refused(&path), ErrorKind::Invalid, "{path:?}");
+        if path.ends_with("notes.txt") {
+            assert_eq!(fs::read(&path).unwrap(), before);
+        }
+    }
+    let database = redb::Database::open(folder.path().join("other.redb")).unwrap();
+    let tables = redb::ReadableDatabase::begin_read(&database).unwrap().list_tables().unwrap().count();
+    assert_eq!(tables, 1);
+}
+
+#[test]
+fn a_newer_format_is_refused_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("q.aedb");
+    drop(Db::open(&path).unwrap());
+    let database = redb::Database::open(&path).unwrap();
+    let txn = database.begin_write().unwrap();
+    txn.open_table(TableDefinition::<&str, u64>::new("aedb-queue-meta")).unwrap().insert("format", 99).unwrap();
+    txn.commit().unwrap();
+    drop(database);
+    let error = Db::open(&path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("99"), "{error}");
+}
+
+#[test]
+fn a_file_that_is_missing_or_has_no_folder_is_not_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("q.aedb");
+    assert_eq!(Db::builder().existing().open(&path).unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(!path.exists());
+    assert_eq!(refused(&folder.path().join("missing/q.aedb")), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("q.aedb");
+    drop(Db::open(&path).unwrap());
+    let mut permissions = fs::metadata(&path).unwrap().permissions();
+    permissions.set_readonly(true);
+    fs::set_permissions(&path, permissions).unwrap();
+    if fs::OpenOptions::new().write(true).open(&path).is_ok() {
+        return; // The superuser writes where nobody may.
+    }
+    assert_eq!(refused(&path), ErrorKind::Unavailable);
+}
+
+#[test]
+fn a_folder_is_no_database() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(refused(folder.path()), ErrorKind::Unavailable);
+}
+
+/// A queue with one running, one waiting and one delayed task, and a lease that is held.
+fn busy() -> (Shop, ClaimedTask, aedb_queue::HeldLease) {
+    let shop = Shop::new();
+    shop.enqueue(task(1));
+    let claim = shop.claim_one();
+    shop.enqueue(task(2));
+    shop.enqueue(task(3).delay(secs(3600)));
+    block_on(shop.db.default_scope().kv().commit(Effects::new().put("k", "v"))).unwrap();
+    let lease = shop.db.lease("l").unwrap();
+    let LeaseOutcome::Acquired(held) = block_on(lease.acquire("a", LeaseLength::secs(30))).unwrap() else { panic!() };
+    (shop, claim, held)
+}
+
+#[test]
+fn a_backup_opens_with_all_that_was_there_and_delivers_nothing_early() {
+    let (shop, claim, _) = busy();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("copy.aedb");
+    let mut seen = Vec::new();
+    shop.db.backup(&path, |progress| seen.push(progress)).unwrap();
+    assert!(seen.last().is_some_and(|last| last.done == last.total && last.total > 0));
+    let open = || Shop::on(Db::builder().clock(shop.clock.clone()).inline().open(&path).unwrap(), shop.clock.clone());
+    let copy = open();
+    assert_eq!(block_on(copy.queue.stats()).unwrap(), block_on(shop.queue.stats()).unwrap());
+    assert_eq!(copy.key("k").as_deref(), Some("v"));
+    let waiting = copy.claim(9);
+    assert_eq!(waiting.iter().map(|claim| claim.payload.as_str()).collect::<Vec<_>>(), ["2"]);
+    copy.outlive_leases();
+    let after = copy.claim(9);
+    assert!(after.iter().any(|again| again.id == claim.id) && after.len() == 2, "the delayed one is not due");
+    drop(copy);
+    shop.pass(secs(3600));
+    assert_eq!(open().claim(9).len(), 3);
+}
+
+#[test]
+fn tokens_of_a_backup_are_above_all_that_the_original_ever_handed_out() {
+    let (shop, _, held) = busy();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("copy.aedb");
+    shop.db.backup(&path, |_| {}).unwrap();
+    // The original lives on: its workers get tokens that the copy has never seen.
+    let mut last = None;
+    for _ in 0..5 {
+        shop.outlive_leases();
+        last = shop.claim(9).pop();
+    }
+    let last = last.unwrap();
+    let copy = Shop::on(Db::builder().clock(shop.clock.clone()).inline().open(&path).unwrap(), shop.clock.clone());
+    for claim in copy.claim(9) {
+        assert!(claim.token > last.token);
+    }
+    assert!(matches!(copy.complete(&last), FencedCommit::LeaseLost(_)));
+    let lease = copy.db.lease("l").unwrap();
+    let LeaseOutcome::Acquired(new) = block_on(lease.acquire("b", LeaseLength::secs(30))).unwrap() else { panic!() };
+    assert!(new.token > held.token && new.token > last.token);
+}
+
+#[test]
+fn a_backup_never_overwrites_and_leaves_nothing_when_it_fails() {
+    let (shop, ..) = busy();
+    let folder = tempfile::tempdir().unwrap();
+    let there = folder.path().join("there");
+    fs::write(&there, "mine").unwrap();
+    assert_eq!(shop.db.backup(&there, |_| {}).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(fs::read(&there).unwrap(), b"mine");
+    let nowhere = folder.path().join("missing/copy.aedb");
+    assert_eq!(shop.db.backup(&nowhere, |_| {}).unwrap_err().kind(), ErrorKind::Unavailable);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_file_that_is_compacted_keeps_everything() {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::default());
+    let db = Db::builder().clock(clock.clone()).inline().exclusive().open(folder.path().join("q.aedb")).unwrap();
+    let shop = Shop::on(db, clock);
+    block_on(shop.queue.enqueue_batch((0..2_000).map(|n| task(n).keep_done(secs(0))).collect())).unwrap();
+    for claim in shop.claim(1_900).iter().take(200) {
+        assert!(shop.complete(claim).is_applied());
+    }
+    let before = block_on(shop.queue.stats()).unwrap();
+    shop.db.compact(|_| {}).unwrap();
+    assert_eq!(block_on(shop.queue.stats()).unwrap(), before);
+    assert_eq!(shop.claim(999).len(), 100);
+}
