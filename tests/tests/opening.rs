@@ -66,6 +66,18 @@ fn what_one_handle_commits_the_other_sees_and_fences() {
 }
 
 #[test]
+fn a_claim_that_waits_at_one_handle_is_served_by_an_enqueue_at_the_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let [here, there] = [(); 2].map(|()| Db::open(folder.path().join("q.aedb")).unwrap().queue("q").unwrap());
+    let served = thread::scope(|scope| {
+        let waiting = scope.spawn(|| block_on(here.claim(claims("w").wait(secs(60)))).unwrap());
+        block_on(there.enqueue(task(1))).unwrap();
+        waiting.join().unwrap()
+    });
+    assert_eq!(served.len(), 1);
+}
+
+#[test]
 fn an_exclusive_handle_and_any_other_exclude_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("q.aedb");
@@ -215,6 +227,19 @@ fn a_backup_never_overwrites_and_leaves_nothing_when_it_fails() {
     let nowhere = folder.path().join("missing/copy.aedb");
     assert_eq!(shop.db.backup(&nowhere, |_| {}).unwrap_err().kind(), ErrorKind::Unavailable);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_backup_touches_no_file_but_its_own() {
+    let (shop, ..) = busy();
+    let folder = tempfile::tempdir().unwrap();
+    let mine = folder.path().join("copy.partial");
+    fs::write(&mine, "mine").unwrap();
+    for name in ["copy.monday", "copy.tuesday", "copy"] {
+        shop.db.backup(folder.path().join(name), |_| {}).unwrap();
+        assert_eq!(fs::read(&mine).unwrap(), b"mine");
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4);
 }
 
 #[test]

@@ -133,6 +133,31 @@ fn c56_cycles_of_work_with_keys_and_sweeps_leave_the_queue_as_small_as_it_was() 
 }
 
 #[test]
+fn c56_what_is_done_is_cut_back_before_what_was_cancelled_and_that_before_the_dead() {
+    let shop = Shop::new();
+    for n in 0..30 {
+        shop.enqueue(task(n));
+    }
+    let claims = shop.claim(30);
+    for claim in &claims[..10] {
+        assert!(block_on(shop.queue.fail_with(claim, "no", Retry::Fatal)).unwrap().is_applied());
+    }
+    for claim in &claims[10..20] {
+        assert!(block_on(shop.queue.cancel(claim.id)).unwrap());
+    }
+    for claim in &claims[20..] {
+        assert!(shop.complete(claim).is_applied());
+    }
+    let mut kept = Vec::new();
+    for records in [25, 15, 5] {
+        sweep(&shop, RetentionLimits { records, ..Default::default() });
+        let stats = stats(&shop);
+        kept.push((stats.done, stats.cancelled, stats.dead));
+    }
+    assert_eq!(kept, [(5, 10, 10), (0, 5, 10), (0, 0, 5)]);
+}
+
+#[test]
 fn a_completion_may_choose_how_long_its_record_is_kept() {
     let shop = Shop::new();
     let [gone, kept] = [1, 2].map(|n| shop.enqueue(task(n)));

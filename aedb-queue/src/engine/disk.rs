@@ -4,7 +4,7 @@
 //! system did with the pages it could not write is not known.
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{OnceLock, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
@@ -130,7 +130,10 @@ impl Disk {
         if to.exists() {
             return Err(Error::invalid(format!("{} exists; a backup never overwrites", to.display())));
         }
-        let partial = to.with_extension("partial");
+        // The whole name with an end of ours, so that it is nobody else's file.
+        let mut partial = to.as_os_str().to_owned();
+        partial.push(".aedb-partial");
+        let partial = PathBuf::from(partial);
         let copied = self.copy_to(&partial, progress);
         if copied.is_err() {
             let _ = std::fs::remove_file(&partial);

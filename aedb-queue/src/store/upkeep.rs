@@ -3,7 +3,7 @@
 /// How much of what is finished a queue keeps, besides each record's own age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Finished records, by default 1,000,000; those that end first go first.
+    /// Finished records, by default 1,000,000. Done ones go first, then cancelled, then dead; of each, those that end first.
     pub records: u64,
     /// Bytes of finished records, by default 1 GiB.
     pub bytes: u64,
