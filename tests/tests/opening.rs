@@ -78,6 +78,23 @@ fn a_claim_that_waits_at_one_handle_is_served_by_an_enqueue_at_the_other() {
 }
 
 #[test]
+fn a_file_can_be_opened_read_and_closed_again_and_again_while_another_handle_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("q.aedb");
+    let writer = Db::open(&path).unwrap().queue("q").unwrap();
+    thread::scope(|scope| {
+        let writing = scope.spawn(|| (0..300).for_each(|n| assert!(block_on(writer.enqueue(task(n))).is_ok())));
+        while !writing.is_finished() {
+            let visitor = Db::open(&path).unwrap().queue("q").unwrap();
+            assert_clean(&visitor);
+            block_on(visitor.enqueue(task(1).delay(secs(3600)))).unwrap();
+        }
+    });
+    assert_eq!(block_on(writer.stats()).unwrap().ready, 300);
+    assert_clean(&writer);
+}
+
+#[test]
 fn an_exclusive_handle_and_any_other_exclude_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("q.aedb");
