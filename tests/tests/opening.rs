@@ -4,7 +4,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 
@@ -14,6 +17,9 @@ use aedb_queue::{
 use aedb_tests::{Shop, assert_clean, claims, secs, task};
 use futures::executor::block_on;
 use redb::TableDefinition;
+
+/// The user id of nobody on the usual systems.
+const NOBODY: u32 = 65_534;
 
 fn refused(path: &Path) -> ErrorKind {
     let error = Db::open(path).unwrap_err();
@@ -155,18 +161,30 @@ fn a_file_that_is_missing_or_has_no_folder_is_not_found() {
     assert_eq!(refused(&folder.path().join("missing/q.aedb")), ErrorKind::NotFound);
 }
 
+/// Root writes where nobody may, so a copy of this program does the opening, as an ordinary user.
 #[test]
 fn a_file_that_cannot_be_written_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("q.aedb");
-    drop(Db::open(&path).unwrap());
-    let mut permissions = fs::metadata(&path).unwrap().permissions();
-    permissions.set_readonly(true);
-    fs::set_permissions(&path, permissions).unwrap();
-    if fs::OpenOptions::new().write(true).open(&path).is_ok() {
-        return; // The superuser writes where nobody may.
+    const PATH: &str = "AEDB_READ_ONLY";
+    const SAID: &str = "refused, as it should be";
+    if let Ok(path) = std::env::var(PATH) {
+        assert_eq!(refused(Path::new(&path)), ErrorKind::Unavailable);
+        return println!("{SAID}");
     }
-    assert_eq!(refused(&path), ErrorKind::Unavailable);
+    let folder = tempfile::tempdir().unwrap();
+    let (path, program) = (folder.path().join("q.aedb"), folder.path().join("program"));
+    drop(Db::open(&path).unwrap());
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    for (file, mode) in [(folder.path(), 0o755), (&path, 0o444), (&program, 0o755)] {
+        fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let mut command = Command::new(&program);
+    command.args(["--exact", "a_file_that_cannot_be_written_is_refused", "--nocapture"]).env(PATH, &path);
+    if fs::metadata(folder.path()).unwrap().uid() == 0 {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains(SAID), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
