@@ -22,7 +22,7 @@ struct Order {
 
 /// Packs an order: the stock is counted and the receipt enqueued in the commit that acknowledges the task.
 async fn fulfil(cx: TaskContext) -> Result<Outcome, TaskError> {
-    let order: Order = cx.input()?;
+    let order: Order = cx.payload()?;
     tokio::time::sleep(Duration::from_millis(40)).await; // the packing itself
     if order.quantity < 1 {
         return Err(TaskError::new(format!("{} of {} cannot be packed", order.quantity, order.item)));
@@ -39,7 +39,7 @@ async fn fulfil(cx: TaskContext) -> Result<Outcome, TaskError> {
 
 /// Writes a receipt: the follow-up of every shipped order.
 async fn receipt(cx: TaskContext) -> Result<Outcome, TaskError> {
-    let order: Order = cx.input()?;
+    let order: Order = cx.payload()?;
     let text = format!("{}: {} x {}", order.customer, order.quantity, order.item);
     Ok(Outcome::done().put(format!("receipt:{}", order.order), text))
 }

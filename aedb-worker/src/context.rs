@@ -1,6 +1,7 @@
 //! What a handler knows of its task.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aedb_queue::{
@@ -8,7 +9,8 @@ use aedb_queue::{
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio_util::sync::CancellationToken;
+
+use crate::run::Stop;
 
 /// A task under a lease, as its handler sees it. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -16,20 +18,21 @@ pub struct TaskContext {
     task: Arc<ClaimedTask>,
     queue: Queue,
     lease: Duration,
-    cancelled: CancellationToken,
+    stop: Stop,
+    told: Arc<AtomicBool>,
 }
 
 impl TaskContext {
-    pub(crate) fn new(task: Arc<ClaimedTask>, queue: Queue, lease: Duration, cancelled: CancellationToken) -> Self {
-        Self { task, queue, lease, cancelled }
+    pub(crate) fn new(task: Arc<ClaimedTask>, queue: Queue, lease: Duration, stop: Stop) -> Self {
+        Self { task, queue, lease, stop, told: Arc::default() }
     }
 
-    /// The task's input.
+    /// The task's payload.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Invalid`] if the payload does not have the form of `T`.
-    pub fn input<T: DeserializeOwned>(&self) -> Result<T> {
+    pub fn payload<T: DeserializeOwned>(&self) -> Result<T> {
         self.task.payload.to()
     }
 
@@ -56,7 +59,7 @@ impl TaskContext {
         match self.queue.heartbeat(&self.task, LeaseLength::of(self.lease), Some(progress)).await? {
             HeartbeatOutcome::Extended(_) => Ok(()),
             HeartbeatOutcome::LeaseLost(_) => {
-                self.cancelled.cancel();
+                self.stop.force();
                 Err(Error::new(ErrorKind::LeaseLost, "the lease of this attempt is lost; nothing was recorded"))
             }
         }
@@ -104,10 +107,19 @@ impl TaskContext {
 
     /// Ends when the attempt should stop: the lease is lost, the task cancelled, or the worker shuts down.
     ///
+    /// In a shutdown the attempt has the worker's grace to save a checkpoint or to finish. An error that it returns after
+    /// this is an interruption, not a failure: the task is given back, charged nothing, unless the error is fatal.
+    ///
     /// # Cancel safety
     ///
     /// Cancel safe.
     pub async fn cancelled(&self) {
-        self.cancelled.cancelled().await;
+        self.stop.asked().await;
+        self.told.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the handler has learned that it should stop.
+    pub(crate) fn was_told(&self) -> bool {
+        self.told.load(Ordering::Relaxed)
     }
 }

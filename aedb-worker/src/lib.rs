@@ -9,7 +9,7 @@
 //! use aedb_worker::{Outcome, TaskContext, TaskError, Worker};
 //!
 //! async fn greet(cx: TaskContext) -> Result<Outcome, TaskError> {
-//!     let name: String = cx.input()?;
+//!     let name: String = cx.payload()?;
 //!     Ok(Outcome::done().put(format!("greeted:{name}"), "yes"))
 //! }
 //!

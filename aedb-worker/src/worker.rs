@@ -50,15 +50,16 @@ impl Worker {
     }
 
     /// Runs until a future ends, then stops claiming, lets attempts finish for the grace, cancels the rest and gives their
-    /// tasks back, charged nothing.
+    /// tasks back, charged nothing. A second after the grace it returns whatever the handlers do.
     ///
     /// # Errors
     ///
-    /// None while the store can come back: claims that fail are tried again, at least every 5 s.
+    /// [`ErrorKind::PermissionDenied`](aedb_queue::ErrorKind::PermissionDenied) without a grant. Claims that fail because the store
+    /// cannot serve are tried again, at least every 5 s.
     ///
     /// # Cancel safety
     ///
-    /// Not cancel safe: tasks of a dropped run are given back only when their leases run out.
+    /// Cancel safe: a dropped run stops as if the grace were over, and its tasks are given back while the runtime goes on.
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<()> {
         claim::run(self, stop, false).await
     }
@@ -67,7 +68,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// If the store cannot say what is left.
+    /// As [`Worker::run_until`], and if the store cannot say what is left.
     ///
     /// # Cancel safety
     ///
@@ -157,8 +158,11 @@ impl WorkerBuilder {
                 None
             }
         };
+        let owner = self.owner.unwrap_or_else(|| format!("worker-{}", std::process::id()));
+        mistakes.extend(mistake_in_name("owner", &owner));
         let mut handlers = Handlers::new();
         for (name, handler) in self.handlers {
+            mistakes.extend(mistake_in_name("handler name", &name));
             if handlers.insert(Arc::clone(&name), handler).is_some() {
                 mistakes.push(format!("two handlers for {name}"));
             }
@@ -177,7 +181,7 @@ impl WorkerBuilder {
             Some(queue) if mistakes.is_empty() => Ok(Worker {
                 queue,
                 handlers,
-                owner: self.owner.unwrap_or_else(|| format!("worker-{}", std::process::id())).into(),
+                owner: owner.into(),
                 concurrency: self.concurrency,
                 lease: self.lease,
                 grace: self.grace,
@@ -185,4 +189,11 @@ impl WorkerBuilder {
             _ => Err(Error::invalid(format!("the worker cannot be built: {}", mistakes.join("; ")))),
         }
     }
+}
+
+/// What the queue would refuse about a name, found before the worker runs.
+fn mistake_in_name(what: &str, name: &str) -> Option<String> {
+    let most = aedb_queue::limits::NAME_BYTES;
+    let fits = (1..=most).contains(&name.len()) && !name.chars().any(char::is_control);
+    (!fits).then(|| format!("{what} {name:?} must have 1 to {most} bytes without control characters"))
 }

@@ -218,8 +218,15 @@ async fn c12_a_handler_of_many_leases_keeps_its_task() {
 
 #[tokio::test]
 async fn a_worker_that_cannot_be_built_names_every_mistake() {
-    let error = Worker::builder(&db()).queue("").concurrency(0).lease(Duration::ZERO).build().unwrap_err().to_string();
-    for mistake in ["queue name is empty", "no handlers", "concurrency 0", "a lease of 0ns"] {
+    let error = Worker::builder(&db())
+        .queue("")
+        .owner("")
+        .concurrency(0)
+        .lease(Duration::ZERO)
+        .build()
+        .unwrap_err()
+        .to_string();
+    for mistake in ["queue name is empty", "owner \"\"", "no handlers", "concurrency 0", "a lease of 0ns"] {
         assert!(error.contains(mistake), "{mistake} is missing in: {error}");
     }
 }

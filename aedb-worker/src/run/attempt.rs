@@ -3,38 +3,43 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use aedb_queue::{ClaimedTask, Decision};
+use aedb_queue::{ClaimedTask, Decision, Retry};
 use futures_util::FutureExt;
-use tokio_util::sync::CancellationToken;
 
+use super::Stop;
 use super::claim::Shared;
 use super::settle;
 use crate::context::TaskContext;
 use crate::error::TaskError;
 use crate::handler::Handler;
+use crate::worker::Worker;
 
-pub(crate) async fn live(shared: &Shared, task: Arc<ClaimedTask>, cancel: CancellationToken) {
-    let decision = match shared.worker.handlers.get(&task.name) {
-        Some(handler) => guarded(shared, handler, &task, cancel).await,
+pub(crate) async fn live(shared: &Shared, task: Arc<ClaimedTask>, stop: Stop) {
+    let worker = &shared.worker;
+    let cx = TaskContext::new(Arc::clone(&task), worker.queue.clone(), worker.lease, stop.clone());
+    let decision = match worker.handlers.get(&task.name) {
+        Some(handler) => guarded(worker, handler, &cx, &stop).await,
         None => Decision::Release, // some other worker knows this name
     };
     shared.running.end(&task);
-    settle::settle(&shared.worker, &task, decision).await;
+    settle::settle(worker, &task, decision).await;
 }
 
 /// Runs the handler until it returns, panics, or must stop: an interrupted task goes back, charged nothing.
-async fn guarded(shared: &Shared, handler: &Handler, task: &Arc<ClaimedTask>, cancel: CancellationToken) -> Decision {
-    let worker = &shared.worker;
-    let cx = TaskContext::new(Arc::clone(task), worker.queue.clone(), worker.lease, cancel.clone());
-    // The handler's own function may panic before it returns a future, so it is called inside of the guard.
-    let attempt = AssertUnwindSafe(async { handler(cx).await }).catch_unwind();
-    tokio::select! {
-        biased;
-        returned = attempt => match returned {
-            Ok(result) => settle::decide(worker, result),
-            Err(panic) => settle::decide(worker, Err(TaskError::new(format!("the handler panicked: {}", words(&*panic))))),
-        },
-        () = cancel.cancelled() => Decision::Release,
+async fn guarded(worker: &Worker, handler: &Handler, cx: &TaskContext, stop: &Stop) -> Decision {
+    // A handler may panic before it returns a future, and while that is dropped, so both happen inside of the guard.
+    let attempt = async {
+        tokio::select! {
+            biased;
+            returned = async { handler(cx.clone()).await } => settle::decide(worker, returned),
+            () = stop.forced() => Decision::Release,
+        }
+    };
+    match AssertUnwindSafe(attempt).catch_unwind().await {
+        Ok(Decision::Fail { retry, .. }) if cx.was_told() && retry != Retry::Fatal => Decision::Release,
+        Ok(decision) => decision,
+        Err(_) if stop.is_forced() => Decision::Release,
+        Err(panic) => settle::decide(worker, Err(TaskError::new(format!("the handler panicked: {}", words(&*panic))))),
     }
 }
 

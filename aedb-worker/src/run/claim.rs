@@ -4,13 +4,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aedb_queue::{ClaimRequest, ClaimedTask, Filter, LeaseLength, Result, StateKind};
+use aedb_queue::{ClaimRequest, ClaimedTask, ErrorKind, Filter, LeaseLength, Result, StateKind};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Running, attempt, heartbeat, sweep};
+use super::{Running, Stop, StopOnDrop, attempt, heartbeat, sweep};
 use crate::worker::Worker;
 
 /// How long one claim waits for work; the loop looks around in between.
@@ -19,20 +19,23 @@ const WAIT: Duration = Duration::from_secs(1);
 const DRAIN_WAIT: Duration = Duration::from_millis(50);
 /// The longest pause after claims that failed.
 const PAUSE: Duration = Duration::from_secs(5);
+/// How long a stop waits, after the grace, for what was forced to end. A handler that blocks its thread cannot be; its
+/// lease runs out.
+const LAST: Duration = Duration::from_secs(1);
 
 /// What all parts of a running worker share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) worker: Worker,
     pub(crate) running: Running,
-    /// Cancelled when attempts must stop: after the grace.
-    pub(crate) halt: CancellationToken,
+    pub(crate) stop: Stop,
 }
 
 pub(crate) async fn run(worker: Worker, stop: impl Future<Output = ()>, drain: bool) -> Result<()> {
     let permits = Arc::new(Semaphore::new(worker.concurrency));
-    let shared = Arc::new(Shared { worker, running: Running::default(), halt: CancellationToken::new() });
+    let shared = Arc::new(Shared { worker, running: Running::default(), stop: Stop::default() });
     let (attempts, services, over) = (TaskTracker::new(), TaskTracker::new(), CancellationToken::new());
+    let (_over, _stop) = (over.clone().drop_guard(), StopOnDrop(shared.stop.clone()));
     services.spawn(heartbeat::beat(Arc::clone(&shared), over.clone()));
     services.spawn(sweep::sweep(Arc::clone(&shared), over.clone()));
     let claimed = tokio::select! {
@@ -40,9 +43,10 @@ pub(crate) async fn run(worker: Worker, stop: impl Future<Output = ()>, drain: b
         ended = claim_loop(&shared, &permits, &attempts, drain) => ended,
     };
     attempts.close();
+    shared.stop.ask();
     if timeout(shared.worker.grace, attempts.wait()).await.is_err() {
-        shared.halt.cancel();
-        attempts.wait().await;
+        shared.stop.force();
+        let _ = timeout(LAST, attempts.wait()).await;
     }
     over.cancel();
     services.close();
@@ -69,6 +73,7 @@ async fn claim_loop(shared: &Arc<Shared>, permits: &Arc<Semaphore>, attempts: &T
                     start(shared, permits, attempts, task);
                 }
             }
+            Err(error) if is_final(error.kind()) => return Err(error),
             Err(_) => {
                 sleep(pause).await;
                 pause = (pause * 2).min(PAUSE);
@@ -77,14 +82,19 @@ async fn claim_loop(shared: &Arc<Shared>, permits: &Arc<Semaphore>, attempts: &T
     }
 }
 
+/// Whether the same claim can never be served: then the worker ends and says why, instead of waiting for ever.
+fn is_final(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Invalid | ErrorKind::TooLarge | ErrorKind::PermissionDenied)
+}
+
 /// Starts an attempt. Only this loop takes permits, and it claimed no more than were free, so one is there.
 fn start(shared: &Arc<Shared>, permits: &Arc<Semaphore>, attempts: &TaskTracker, task: ClaimedTask) {
     let permit = Arc::clone(permits).try_acquire_owned();
     let (shared, task) = (Arc::clone(shared), Arc::new(task));
-    let cancel = shared.halt.child_token();
-    shared.running.begin(&task, cancel.clone());
+    let stop = shared.stop.of_one();
+    shared.running.begin(&task, stop.clone());
     attempts.spawn(async move {
-        attempt::live(&shared, task, cancel).await;
+        attempt::live(&shared, task, stop).await;
         drop(permit);
     });
 }

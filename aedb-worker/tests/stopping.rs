@@ -1,0 +1,181 @@
+//! How a worker stops: asked, in time, and without charging anybody for it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use aedb_queue::{Backoff, ClaimRequest, Db, LeaseLength, ManualClock, NewTask, Queue, StateKind, TaskId, TaskState};
+use aedb_worker::{Outcome, TaskContext, TaskError, Worker, WorkerBuilder};
+use tokio::sync::Notify;
+
+async fn one_task() -> (Db, Queue, TaskId) {
+    one_task_in(Db::memory().unwrap()).await
+}
+
+async fn one_task_in(db: Db) -> (Db, Queue, TaskId) {
+    let queue = db.queue("q").unwrap();
+    let task = NewTask::new("n", &1).unwrap().max_attempts(2).backoff(Backoff::none());
+    let id = queue.enqueue(task).await.unwrap().id;
+    (db, queue, id)
+}
+
+fn on(db: &Db) -> WorkerBuilder {
+    Worker::builder(db).queue("q")
+}
+
+/// A handler that tells when it starts, and never ends by itself.
+fn endless(started: &Arc<Notify>) -> impl Fn(TaskContext) -> std::future::Pending<Result<Outcome, TaskError>> + use<> {
+    let started = Arc::clone(started);
+    move |_| {
+        started.notify_one();
+        std::future::pending()
+    }
+}
+
+async fn assert_given_back(queue: &Queue, id: TaskId) {
+    let record = queue.get(id).await.unwrap().unwrap();
+    let counters = record.counters;
+    assert_eq!(record.state.kind(), StateKind::Ready);
+    assert_eq!((counters.attempts, counters.failures, counters.lost_leases, counters.deliveries), (0, 0, 0, 1));
+}
+
+#[tokio::test]
+async fn a_handler_that_watches_for_the_stop_has_the_grace_to_save_its_progress() {
+    let (db, queue, id) = one_task().await;
+    let started = Arc::new(Notify::new());
+    let starting = Arc::clone(&started);
+    let saving = move |cx: TaskContext| {
+        starting.notify_one();
+        async move {
+            cx.cancelled().await;
+            cx.checkpoint(&"half way").await?;
+            Err(TaskError::new("interrupted"))
+        }
+    };
+    let worker = on(&db).handler("n", saving).build().unwrap();
+    worker.run_until(async move { started.notified().await }).await.unwrap();
+    assert_given_back(&queue, id).await;
+    let progress = queue.get(id).await.unwrap().unwrap().progress.unwrap();
+    assert_eq!(progress.to::<String>().unwrap(), "half way");
+}
+
+#[tokio::test]
+async fn a_failure_during_the_grace_that_has_nothing_to_do_with_the_stop_is_a_failure() {
+    let (db, queue, id) = one_task().await;
+    let (started, gate) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (starting, open) = (Arc::clone(&started), Arc::clone(&gate));
+    let failing = move |_: TaskContext| {
+        let open = Arc::clone(&open);
+        starting.notify_one();
+        async move {
+            open.notified().await;
+            Err(TaskError::new("boom"))
+        }
+    };
+    let worker = on(&db).handler("n", failing).build().unwrap();
+    let stop = async move {
+        started.notified().await;
+        gate.notify_one();
+    };
+    worker.run_until(stop).await.unwrap();
+    assert_eq!(queue.get(id).await.unwrap().unwrap().counters.failures, 1);
+}
+
+#[tokio::test]
+async fn a_panic_while_an_attempt_is_dropped_leaves_nothing_behind() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("in drop");
+        }
+    }
+    let (db, queue, id) = one_task().await;
+    let started = Arc::new(Notify::new());
+    let starting = Arc::clone(&started);
+    let armed = move |_: TaskContext| {
+        let starting = Arc::clone(&starting);
+        async move {
+            let _bomb = Bomb;
+            starting.notify_one();
+            std::future::pending().await
+        }
+    };
+    let worker = on(&db).handler("n", armed).grace(Duration::ZERO).build().unwrap();
+    worker.run_until(async move { started.notified().await }).await.unwrap();
+    assert_given_back(&queue, id).await;
+}
+
+#[tokio::test]
+async fn a_dropped_run_stops_its_attempts_and_gives_their_tasks_back() {
+    let (db, queue, id) = one_task().await;
+    let started = Arc::new(Notify::new());
+    let worker = on(&db).handler("n", endless(&started)).lease(Duration::from_secs(3600)).build().unwrap();
+    let running = tokio::spawn(worker.run_until(std::future::pending()));
+    started.notified().await;
+    running.abort();
+    assert!(running.await.unwrap_err().is_cancelled());
+    // It comes back long before its lease of an hour ends.
+    let request = ClaimRequest::new("next", LeaseLength::secs(1)).wait(Duration::from_secs(5));
+    assert_eq!(queue.claim(request).await.unwrap().first().map(|task| task.id), Some(id));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_handler_that_blocks_its_thread_cannot_hold_the_worker_up() {
+    let (db, _, _) = one_task().await;
+    let started = Arc::new(Notify::new());
+    let (starting, (release, gate)) = (Arc::clone(&started), mpsc::channel::<()>());
+    let gate = std::sync::Mutex::new(gate);
+    let blocking = move |_: TaskContext| {
+        starting.notify_one();
+        let _ = gate.lock().unwrap().recv();
+        std::future::ready(Ok(Outcome::done()))
+    };
+    let worker = on(&db).handler("n", blocking).grace(Duration::from_millis(10)).build().unwrap();
+    let stopped = worker.run_until(async move { started.notified().await });
+    let within = tokio::time::timeout(Duration::from_secs(5), stopped).await;
+    drop(release);
+    within.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_whose_lease_was_taken_over_is_cancelled_and_writes_nothing() {
+    let clock = ManualClock::default();
+    let db = Db::builder().clock(clock.clone()).inline().memory().unwrap();
+    let (db, queue, id) = one_task_in(db).await;
+    let started = Arc::new(Notify::new());
+    let stopped = Arc::new(Notify::new());
+    let (starting, stopping) = (Arc::clone(&started), Arc::clone(&stopped));
+    let watching = move |cx: TaskContext| {
+        let stopping = Arc::clone(&stopping);
+        starting.notify_one();
+        async move {
+            cx.cancelled().await;
+            stopping.notify_one();
+            Ok(Outcome::done().put("k", "from the worker that lost its lease"))
+        }
+    };
+    let worker = on(&db).handler("n", watching).concurrency(1).lease(Duration::from_secs(9)).build().unwrap();
+    let (thief, taken) = (queue.clone(), Arc::clone(&stopped));
+    let stop = async move {
+        started.notified().await;
+        clock.advance(Duration::from_secs(10));
+        let request = ClaimRequest::new("thief", LeaseLength::secs(60));
+        assert_eq!(thief.claim(request).await.unwrap().len(), 1);
+        taken.notified().await;
+    };
+    worker.run_until(stop).await.unwrap();
+    let record = queue.get(id).await.unwrap().unwrap();
+    assert!(matches!(record.state, TaskState::InFlight { owner, .. } if &*owner == "thief"));
+    assert!(db.default_scope().kv().get("k").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_worker_that_may_not_claim_says_so_instead_of_waiting() {
+    let (db, _, _) = one_task().await;
+    let stranger = db.default_scope().as_caller("stranger").unwrap();
+    let worker = Worker::builder_in(stranger).queue("q").handler("n", |_| async { Ok(Outcome::done()) }).build();
+    let run = worker.unwrap().run_until(std::future::pending());
+    let error = tokio::time::timeout(Duration::from_secs(5), run).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), aedb_queue::ErrorKind::PermissionDenied);
+}
