@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use aedb_queue::{Backoff, Db, Effects, ErrorKind, Filter, KeyRange, NewTask, Queue};
+use aedb_queue::{Backoff, Db, Effects, ErrorKind, Filter, KeyRange, NewTask, Queue, StateKind};
 use aedb_worker::{Outcome, TaskContext, TaskError, Worker};
 use serde::{Deserialize, Serialize};
 
@@ -63,24 +63,24 @@ async fn count(db: &Db, prefix: &str) -> aedb_queue::Result<usize> {
 }
 
 async fn summary(db: &Db, queue: &Queue) -> aedb_queue::Result<()> {
-    let (mut retried, mut filter) = (0, Filter::all().name("fulfil"));
+    let (mut retried, mut interrupted, mut filter) = (0, 0, Filter::all());
     loop {
         let page = queue.list(filter.clone()).await?;
-        retried += page
-            .tasks
-            .iter()
-            .filter(|task| task.counters.failures > 0 && task.state.kind() != aedb_queue::StateKind::Dead)
-            .count();
+        interrupted += page.tasks.iter().filter(|task| task.counters.lost_leases > 0).count();
+        let done = page.tasks.iter().filter(|task| task.state.kind() == StateKind::Done);
+        retried += done.filter(|task| task.counters.failures > 0).count();
         match page.next {
             Some(next) => filter = filter.after(Some(next)),
             None => break,
         }
     }
-    println!("  shipped     {:>4}", count(db, "shipped:").await?);
-    println!("  retried     {retried:>4}  and shipped then");
-    println!("  follow-ups  {:>4}  receipts written", count(db, "receipt:").await?);
+    println!("  done         {:>4}  orders shipped, each once", count(db, "shipped:").await?);
+    println!("  retried      {retried:>4}  of them, after a failure");
+    println!("  follow-ups   {:>4}  receipts written", count(db, "receipt:").await?);
+    println!("  interrupted  {interrupted:>4}  tasks of a killed run, run again and charged nothing");
+    println!("  dead         {:>4}", queue.stats().await?.dead);
     for task in queue.list(Filter::dead()).await?.tasks {
-        println!("  dead           1  task {}: {}", task.id, queue.explain(task.id).await?);
+        println!("    {} {}: {}", task.name, task.payload, queue.explain(task.id).await?);
     }
     Ok(())
 }
@@ -99,6 +99,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let there = ORDERS.lines().count() - new;
     println!("{new} orders taken in, {there} were there from an earlier run. The database is {FOLDER}/shop.db.");
+    let open = queue.stats().await?;
+    if open.scheduled + open.ready + open.in_flight == 0 {
+        println!("All of them were finished by an earlier run; `rm -r {FOLDER}` starts afresh. What it did:");
+        return summary(&db, &queue).await.map_err(Into::into);
+    }
+    println!("Kill it half way (Ctrl-C, or `kill -9 {}`) and run it again: it goes on.", std::process::id());
 
     // Several workers, as if they were several processes; leases of a killed run end after two seconds.
     let workers = (1..=3).map(|n| {
@@ -107,7 +113,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             .handler("fulfil", fulfil)
             .handler("receipt", receipt)
             .owner(&format!("worker-{n}"))
-            .concurrency(2)
+            .concurrency(3)
             .lease(Duration::from_secs(2))
             .build()
     });
@@ -123,8 +129,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     println!("Done in {:.1?}:", start.elapsed());
     summary(&db, &queue).await?;
-    println!(
-        "Run it again and nothing happens twice; `rm -r {FOLDER}` starts afresh. Or kill it half way and run it again."
-    );
+    println!("Run it again and nothing happens twice; `rm -r {FOLDER}` starts afresh.");
     Ok(())
 }
