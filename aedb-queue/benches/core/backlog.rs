@@ -19,34 +19,43 @@ fn fill(queue: &Queue, count: usize, delay: Duration) {
     }
 }
 
-/// The median time of a claim of 100, with 100 enqueued and completed around it so that the backlog stays.
-fn claim(queue: &Queue, rounds: usize) -> Duration {
-    let mut times = Vec::new();
-    for _ in 0..rounds {
-        block_on(queue.enqueue_batch((0..100).map(|_| task()).collect())).unwrap();
-        let start = Instant::now();
-        let claimed = block_on(queue.claim(ClaimRequest::new("bench", LeaseLength::secs(60)).max(100))).unwrap();
-        times.push(start.elapsed());
-        assert_eq!(claimed.len(), 100);
-        let done = claimed.iter().map(|c| Settlement::new(c, Decision::Complete(Completion::new()))).collect();
-        block_on(queue.settle(done)).unwrap();
-    }
-    times.sort();
-    times[times.len() / 2]
+/// How long a claim of 100 takes, with 100 enqueued before and completed after it so that the backlog stays.
+fn claim(queue: &Queue) -> Duration {
+    block_on(queue.enqueue_batch((0..100).map(|_| task()).collect())).unwrap();
+    let start = Instant::now();
+    let claimed = block_on(queue.claim(ClaimRequest::new("bench", LeaseLength::secs(60)).max(100))).unwrap();
+    let took = start.elapsed();
+    assert_eq!(claimed.len(), 100);
+    let done = claimed.iter().map(|c| Settlement::new(c, Decision::Complete(Completion::new()))).collect();
+    block_on(queue.settle(done)).unwrap();
+    took
 }
 
 /// The same beside a backlog of the floor's: how much of the difference is redb's own.
-fn floor_claim(floor: &mut Floor, rounds: usize) -> Duration {
-    let mut times = Vec::new();
+fn floor_claim(floor: &mut Floor) -> Duration {
+    floor.enqueue(100);
+    let start = Instant::now();
+    let ids = floor.claim(100);
+    let took = start.elapsed();
+    floor.complete(&ids);
+    took
+}
+
+/// The median of each place. They take turns, so that a moment when the machine is busy slows all of them alike.
+fn medians<T>(places: &mut [T], rounds: usize, mut measure: impl FnMut(&mut T) -> Duration) -> Vec<Duration> {
+    let mut times = vec![Vec::new(); places.len()];
     for _ in 0..rounds {
-        floor.enqueue(100);
-        let start = Instant::now();
-        let ids = floor.claim(100);
-        times.push(start.elapsed());
-        floor.complete(&ids);
+        for (place, times) in places.iter_mut().zip(&mut times) {
+            times.push(measure(place));
+        }
     }
-    times.sort();
-    times[times.len() / 2]
+    times.iter_mut().for_each(|times| times.sort());
+    times.iter().map(|times| times[times.len() / 2]).collect()
+}
+
+/// The largest beside the smallest.
+fn spread(times: &[Duration]) -> f64 {
+    times.iter().max().unwrap().as_secs_f64() / times.iter().min().unwrap().as_secs_f64()
 }
 
 /// Opens a database, fills it if it is empty, says how that went, and waits to be killed or told to close.
@@ -99,30 +108,28 @@ fn in_child(path: &Path, count: usize, kill: bool) -> Seen {
 }
 
 pub(crate) fn run(folder: &TempDir, quick: bool) -> Vec<Row> {
-    let (many, rounds) = if quick { (50_000, 10) } else { (1_000_000, 60) };
-    let path = file(folder, "backlog.db");
-    let open = |path: &Path| Db::open(path).unwrap();
-    let db = open(&path);
-    let queue = db.queue("bench").unwrap();
-    let mut times = vec![claim(&queue, rounds)];
-    fill(&queue, many / 10, Duration::ZERO);
-    times.push(claim(&queue, rounds));
-    fill(&queue, many - many / 10, Duration::ZERO);
-    times.push(claim(&queue, rounds));
-    let scheduled = open(&file(folder, "scheduled.db"));
-    let far = scheduled.queue("bench").unwrap();
-    fill(&far, many, Duration::from_secs(365 * 24 * 3600));
-    times.push(claim(&far, rounds));
-    drop((db, queue, scheduled, far));
-    let mut floor = Floor::open(&file(folder, "floor-backlog.db"));
-    let floor_least = floor_claim(&mut floor, rounds);
-    (0..many / 10_000).for_each(|_| drop(floor.enqueue(10_000)));
-    let floor_share = floor_claim(&mut floor, rounds).as_secs_f64() / floor_least.as_secs_f64();
+    let (many, rounds) = if quick { (50_000, 20) } else { (1_000_000, 200) };
+    let far = Duration::from_secs(365 * 24 * 3600);
+    let backlogs = [(0, Duration::ZERO), (many / 10, Duration::ZERO), (many, Duration::ZERO), (many, far)];
+    let mut queues = backlogs.map(|(count, delay)| {
+        let path = file(folder, &format!("backlog-{count}-{}.db", delay.as_secs()));
+        let queue = Db::open(&path).unwrap().queue("bench").unwrap();
+        fill(&queue, count, delay);
+        queue
+    });
+    let times = medians(&mut queues, rounds, |queue| claim(queue));
+    drop(queues);
+    let mut floors = [0, many].map(|count| {
+        let mut floor = Floor::open(&file(folder, &format!("floor-backlog-{count}.db")));
+        (0..count / 10_000).for_each(|_| drop(floor.enqueue(10_000)));
+        floor
+    });
+    let floor_share = spread(&medians(&mut floors, rounds, floor_claim));
+    drop(floors);
     let waiting = file(folder, "waiting.db");
     let filled = in_child(&waiting, many, true);
     let seen = in_child(&waiting, many, false);
-    let (least, most) = (times.iter().min().unwrap(), times.iter().max().unwrap());
-    let share = most.as_secs_f64() / least.as_secs_f64();
+    let share = spread(&times);
     vec![
         Row(
             format!("claim of 100 with 0, {}, {many} ready, {many} scheduled", many / 10),
