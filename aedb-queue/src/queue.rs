@@ -1,5 +1,7 @@
 //! A queue's handle: every verb on its tasks.
 
+mod settle;
+
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use aedb_queue::{
-    Backoff, ClaimRequest, ClaimedTask, Completion, Db, Due, LeaseLength, ManualClock, NewTask, Queue, RetentionLimits,
-    StateKind, TaskId,
+    Backoff, ClaimRequest, ClaimedTask, Completion, Db, Due, Effects, Json, LeaseLength, ManualClock, NewTask, Queue,
+    RetentionLimits, StateKind, TaskId,
 };
 use futures::executor::block_on;
 
@@ -203,7 +203,7 @@ impl World {
             task.filter(|task| task.token == claim.token.as_u64() && matches!(task.state, State::InFlight(_)));
         let expected = current.is_some();
         let (queue, lease) = (&self.queue, LeaseLength::secs(LEASE));
-        let (applied, next): (bool, Next) = match dice.roll(6) {
+        let (applied, next): (bool, Next) = match dice.roll(8) {
             0 | 1 => (
                 block_on(queue.complete(&claim, Completion::new())).unwrap().is_applied(),
                 Box::new(|task| task.state = State::Done),
@@ -219,6 +219,17 @@ impl World {
                 block_on(queue.snooze(&claim, Due::After(Duration::from_secs(3)))).unwrap().is_applied(),
                 Box::new(move |task| task.state = State::Scheduled(now + 3)),
             ),
+            5 => (
+                block_on(queue.discard(&claim, "not wanted")).unwrap().is_applied(),
+                Box::new(|task| task.state = State::Cancelled),
+            ),
+            6 => {
+                let (payload, later) = (Json::of(&"x".repeat(600)).unwrap(), Due::After(Duration::from_secs(2)));
+                (
+                    block_on(queue.continue_with(&claim, payload, Effects::new(), later)).unwrap().is_applied(),
+                    Box::new(move |task| (task.state, task.failures, task.lost) = (State::Scheduled(now + 2), 0, 0)),
+                )
+            }
             _ => (
                 matches!(
                     block_on(queue.heartbeat(&claim, lease, None)).unwrap(),

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use aedb_queue::{
-    Backoff, ClaimedTask, Completion, Due, Effects, FencedCommit, LeaseLength, RetentionLimits, StateKind, TaskId,
+    Backoff, ClaimedTask, Completion, Due, Effects, FencedCommit, Json, LeaseLength, RetentionLimits, StateKind, TaskId,
 };
 use aedb_tests::{Dice, LEASE, Shop, secs, seeds, task};
 use futures::executor::block_on;
@@ -120,7 +120,7 @@ impl History {
     }
 
     fn settle(&mut self, dice: &mut Dice) {
-        let (now, applied, how) = (self.now, self.applied, dice.roll(4));
+        let (now, applied, how) = (self.now, self.applied, dice.roll(6));
         let queue = self.shop.queue.clone();
         let Some((claim, task)) = self.any_claim(dice) else { return };
         let answer = match how {
@@ -130,7 +130,9 @@ impl History {
             }
             1 => block_on(queue.fail(&claim, "no")),
             2 => block_on(queue.snooze(&claim, Due::After(secs(3)))),
-            _ => block_on(queue.release(&claim)),
+            3 => block_on(queue.release(&claim)),
+            4 => block_on(queue.discard(&claim, "no longer wanted")),
+            _ => block_on(queue.continue_with(&claim, Json::null(), Effects::new(), Due::Now)),
         };
         assert_eq!(answer.unwrap() == FencedCommit::Applied, task.is_some());
         let Some(task) = task else { return };
@@ -144,7 +146,9 @@ impl History {
                 }
             }
             2 => (task.state, task.at) = (StateKind::Scheduled, now + 3),
-            _ => task.state = StateKind::Ready,
+            3 => task.state = StateKind::Ready,
+            4 => task.state = StateKind::Cancelled,
+            _ => (task.state, task.failures, task.lost) = (StateKind::Ready, 0, 0),
         }
         self.applied += u64::from(how == 0);
     }

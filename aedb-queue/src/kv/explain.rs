@@ -1,6 +1,7 @@
 //! Explain: why a task is not running.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use super::keys::{self, QueueKeys};
 use super::record;
@@ -15,12 +16,16 @@ const AHEAD: u64 = 10_000;
 
 pub(crate) fn explain(view: &dyn View, queue: &QueueKeys, id: TaskId) -> Result<Explanation> {
     let Some(task) = record::read(view, queue, id)? else { return Ok(Explanation::Unknown) };
-    let last = task.failures.last().cloned();
+    // A task that was continued has a fresh start: it does not wait because of what failed before.
+    let last = task.failures.last().filter(|_| task.counters.failures > 0).cloned();
     Ok(match &task.state {
         TaskState::InFlight { owner, deadline, .. } => Explanation::Leased { owner: owner.clone(), until: *deadline },
         TaskState::Done { at } => Explanation::Done { at: *at },
         TaskState::Dead { at, reason } => Explanation::Dead { at: *at, reason: *reason, last },
-        TaskState::Cancelled { at } => Explanation::Cancelled { at: *at },
+        TaskState::Cancelled { at } => match task.discarded() {
+            Some(said) => Explanation::Discarded { at: *at, reason: Arc::clone(&said.error) },
+            None => Explanation::Cancelled { at: *at },
+        },
         TaskState::Scheduled { due } => Explanation::NotDue { due: *due, after: last },
         TaskState::Ready { .. } => match read_head(view, queue)?.and_then(|head| head.paused) {
             Some(since) => Explanation::Paused { since },

@@ -168,6 +168,13 @@ impl ScopeTxn<'_, '_> {
         }
     }
 
+    /// Forgets a value.
+    pub(crate) fn clear_body(&mut self, queue: &QueueKeys, id: TaskId, body: &mut Body, slot: Slot) {
+        if let Body::Beside { .. } = std::mem::take(body) {
+            self.txn.delete(queue.body(id, slot as u8));
+        }
+    }
+
     /// Sets a damaged record aside as dead, under what its index entry still says about it (contract rule 15).
     ///
     /// An index entry without any record is removed.

@@ -46,6 +46,14 @@ fn one(scope: &mut ScopeTxn<'_, '_>, queue: &QueueKeys, item: Settlement) -> Res
         Decision::Fail { error, retry } => Verdict::Fail { error: limits::error_text(&error).into(), retry },
         Decision::Snooze(due) => Verdict::Snooze { until: due.instant(scope.now) },
         Decision::Release => Verdict::Release,
+        Decision::Discard { reason } => Verdict::Discard { reason: limits::error_text(&reason).into() },
+        Decision::Continue { payload, effects, due } => {
+            app_keys::check(scope, &effects)?;
+            app_keys::write(scope, effects)?;
+            scope.set_body(queue, item.id, &mut stored.task.payload, Slot::Payload, payload);
+            scope.clear_body(queue, item.id, &mut stored.task.progress, Slot::Progress);
+            Verdict::Continue { until: due.instant(scope.now) }
+        }
     };
     match transition::settle(&mut stored.task, item.token, &verdict, scope.now) {
         Ok(()) => scope.save(queue, &stored).map(|()| FencedCommit::Applied),

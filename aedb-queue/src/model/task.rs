@@ -199,17 +199,17 @@ impl fmt::Display for DeadReason {
 pub struct Counters {
     /// Executions that counted: not the ones that were snoozed, released or lost.
     pub attempts: u32,
-    /// Attempts that failed since the task was enqueued or last retried by hand.
+    /// Attempts that failed since the task was enqueued, last continued or last retried by hand.
     pub failures: u32,
     /// Times the task was handed to a worker.
     pub deliveries: u32,
-    /// Leases that ran out since the task was enqueued or last retried by hand.
+    /// Leases that ran out since the task was enqueued, last continued or last retried by hand.
     pub lost_leases: u32,
     /// Times an attempt asked to be run later.
     pub snoozes: u32,
 }
 
-/// One failure that the record remembers.
+/// One failure that the record remembers, or why an attempt discarded the task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
@@ -290,5 +290,11 @@ impl Task {
             TaskState::Dead { at, .. } => Some(at.saturating_add(self.policy.keep_dead)),
             _ => None,
         }
+    }
+
+    /// Why its worker discarded it, if that is how it was cancelled: a cancel by hand adds no text to the record.
+    pub(crate) fn discarded(&self) -> Option<&Failure> {
+        let TaskState::Cancelled { at } = self.state else { return None };
+        self.failures.last().filter(|last| last.at == at && last.attempt == self.counters.attempts)
     }
 }

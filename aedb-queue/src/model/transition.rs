@@ -9,6 +9,8 @@
 //! | fail | lost | lost | Ready, Scheduled, or Dead when spent or fatal | lost | lost |
 //! | snooze | lost | lost | Ready or Scheduled, nothing charged | lost | lost |
 //! | release | lost | lost | Ready, nothing charged | lost | lost |
+//! | discard | lost | lost | Cancelled, its reason kept, nothing charged | lost | lost |
+//! | continue | lost | lost | Ready or Scheduled, with fresh budgets | lost | lost |
 //! | reclaim (deadline passed) | - | - | Ready, or Dead after too many lost leases | same | - |
 //! | cancel | Cancelled | Cancelled | Cancelled | Cancelled | - |
 //! | retry by hand | Ready | - | - | - | Ready if Dead or Cancelled, else - |
@@ -55,11 +57,16 @@ pub(crate) enum Verdict {
     Fail { error: Arc<str>, retry: Retry },
     Snooze { until: Timestamp },
     Release,
+    Discard { reason: Arc<str> },
+    Continue { until: Timestamp },
 }
 
 /// Whether the token still holds the task.
 pub(crate) fn holds(task: &Task, token: FencingToken) -> Result<(), LeaseLoss> {
     match task.state {
+        TaskState::Cancelled { .. } if task.token == token && task.discarded().is_some() => {
+            Err(LeaseLoss::AlreadySettled)
+        }
         TaskState::Cancelled { .. } => Err(LeaseLoss::Cancelled),
         _ if task.token != token => Err(LeaseLoss::TakenOver),
         TaskState::InFlight { .. } => Ok(()),
@@ -85,22 +92,41 @@ pub(crate) fn settle(task: &mut Task, token: FencingToken, verdict: &Verdict, no
             uncharge(task);
             task.state = TaskState::Ready { since: now };
         }
+        Verdict::Discard { reason } => {
+            remember(task, reason, now);
+            task.state = TaskState::Cancelled { at: now };
+        }
+        Verdict::Continue { until } => {
+            refresh(task);
+            task.state = waiting(*until, now);
+        }
     }
     Ok(())
 }
 
 fn fail(task: &mut Task, error: &Arc<str>, retry: Retry, now: Timestamp) {
     task.counters.failures = task.counters.failures.saturating_add(1);
-    if task.failures.len() >= FAILURES_KEPT {
-        task.failures.remove(0);
-    }
-    task.failures.push(Failure { at: now, attempt: task.counters.attempts, error: Arc::clone(error) });
+    remember(task, error, now);
     task.state = match retry {
         Retry::Fatal => TaskState::Dead { at: now, reason: DeadReason::Fatal },
         _ if is_spent(task) => TaskState::Dead { at: now, reason: DeadReason::AttemptsSpent },
         Retry::At(due) => waiting(due, now),
         Retry::ByPolicy => waiting(task.policy.backoff.due(now, task.counters.failures, task.id.as_u64()), now),
     };
+}
+
+/// Adds a text to those that the record keeps.
+fn remember(task: &mut Task, text: &Arc<str>, now: Timestamp) {
+    if task.failures.len() >= FAILURES_KEPT {
+        task.failures.remove(0);
+    }
+    task.failures.push(Failure { at: now, attempt: task.counters.attempts, error: Arc::clone(text) });
+}
+
+/// Gives both budgets back in full.
+fn refresh(task: &mut Task) {
+    task.counters.failures = 0;
+    task.counters.lost_leases = 0;
 }
 
 fn is_spent(task: &Task) -> bool {
@@ -194,8 +220,7 @@ pub(crate) fn retry(task: &mut Task, now: Timestamp) -> bool {
         _ => return false,
     }
     task.updated = now;
-    task.counters.failures = 0;
-    task.counters.lost_leases = 0;
+    refresh(task);
     task.state = TaskState::Ready { since: now };
     true
 }

@@ -28,7 +28,7 @@ pub struct TaskRecord {
     pub progress: Option<Json>,
     /// The result of its completion.
     pub result: Option<Json>,
-    /// The last ten failures, oldest first.
+    /// The last ten failures, oldest first; the reason of a discard is the last of them.
     pub failures: Vec<Failure>,
     /// What has happened to it so far.
     pub counters: Counters,
@@ -222,6 +222,13 @@ pub enum Explanation {
         /// When.
         at: Timestamp,
     },
+    /// An attempt found that it is no longer wanted.
+    Discarded {
+        /// When.
+        at: Timestamp,
+        /// What the attempt said.
+        reason: Arc<str>,
+    },
 }
 
 impl fmt::Display for Explanation {
@@ -246,6 +253,9 @@ impl fmt::Display for Explanation {
                 write!(f, "It is dead since {at}: {reason}.{} Retry it to run it again.", because(last))
             }
             Self::Cancelled { at } => write!(f, "It was cancelled at {at}."),
+            Self::Discarded { at, reason } => {
+                write!(f, "It was discarded at {at}: \"{}\".", reason.escape_debug())
+            }
         }
     }
 }

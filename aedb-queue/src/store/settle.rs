@@ -1,4 +1,4 @@
-//! Settle: complete, fail, snooze or release a claimed task, under its token.
+//! Settle: complete, fail, snooze, release, discard or continue a claimed task, under its token.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,6 +87,21 @@ pub enum Decision {
     Snooze(Due),
     /// Give it back at once; nothing is charged.
     Release,
+    /// It is no longer wanted: it is cancelled, and no failure is charged. The record is kept as long as a done one's.
+    Discard {
+        /// Why; cut at 8 KiB and kept as the last of the record's failures.
+        reason: Arc<str>,
+    },
+    /// The same task goes on with a new payload, as if enqueued anew but in its old place: no progress, fresh budgets of
+    /// failures and lost leases; its id, key, name, priority and policy stay.
+    Continue {
+        /// The new payload; at most 1 MiB.
+        payload: Json,
+        /// What is written, and enqueued, in the same commit.
+        effects: Effects,
+        /// When it is due.
+        due: Due,
+    },
 }
 
 /// A decision about one claimed task.
@@ -107,9 +122,17 @@ impl Settlement {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        let Decision::Complete(completion) = &self.decision else { return Ok(()) };
-        let result = completion.result.as_ref().map_or(0, |json| json.as_str().len());
-        limits::at_most("result bytes", limits::RESULT_BYTES, result)?;
-        completion.effects.check()
+        match &self.decision {
+            Decision::Complete(completion) => {
+                let result = completion.result.as_ref().map_or(0, |json| json.as_str().len());
+                limits::at_most("result bytes", limits::RESULT_BYTES, result)?;
+                completion.effects.check()
+            }
+            Decision::Continue { payload, effects, .. } => {
+                limits::at_most("payload bytes", limits::PAYLOAD_BYTES, payload.as_str().len())?;
+                effects.check()
+            }
+            Decision::Fail { .. } | Decision::Snooze(_) | Decision::Release | Decision::Discard { .. } => Ok(()),
+        }
     }
 }

@@ -55,8 +55,19 @@ fn fail(retry: Retry) -> Verdict {
     Verdict::Fail { error: "boom".into(), retry }
 }
 
-fn verdicts() -> [Verdict; 4] {
-    [Verdict::Complete, fail(Retry::ByPolicy), Verdict::Snooze { until: at(99) }, Verdict::Release]
+fn discard() -> Verdict {
+    Verdict::Discard { reason: "not wanted".into() }
+}
+
+fn verdicts() -> [Verdict; 6] {
+    [
+        Verdict::Complete,
+        fail(Retry::ByPolicy),
+        Verdict::Snooze { until: at(99) },
+        Verdict::Release,
+        discard(),
+        Verdict::Continue { until: at(99) },
+    ]
 }
 
 #[test]
@@ -217,4 +228,40 @@ fn cancel_ends_what_lives_and_retry_wakes_what_ended() {
     }
     let mut damaged = task(TaskState::Dead { at: NOW, reason: DeadReason::Damaged });
     assert!(!retry(&mut damaged, NOW));
+}
+
+#[test]
+fn a_discard_cancels_keeps_its_reason_and_charges_no_failure() {
+    let mut task = in_flight(30);
+    assert_eq!(settle(&mut task, token(3), &discard(), NOW), Ok(()));
+    assert_eq!(
+        (&task.state, task.counters.failures, task.counters.attempts),
+        (&TaskState::Cancelled { at: NOW }, 0, 1)
+    );
+    let said = task.discarded().map(|said| (said.at, said.attempt, &*said.error));
+    assert_eq!(said, Some((NOW, 1, "not wanted")));
+    assert_eq!(task.expires(), Some(NOW.saturating_add(task.policy.keep_done)));
+    assert_eq!(settle(&mut task, token(3), &discard(), at(2)), Err(LeaseLoss::AlreadySettled));
+    assert_eq!(settle(&mut task, token(2), &discard(), at(2)), Err(LeaseLoss::Cancelled));
+}
+
+#[test]
+fn a_cancel_by_hand_is_no_discard_whatever_failed_before() {
+    let mut task = in_flight(30);
+    task.failures.push(Failure { at: NOW, attempt: 1, error: "boom".into() });
+    task.counters.attempts = 2;
+    assert!(cancel(&mut task, NOW));
+    assert_eq!((task.discarded(), holds(&task, token(3))), (None, Err(LeaseLoss::Cancelled)));
+}
+
+#[test]
+fn a_continued_task_waits_under_its_token_with_fresh_budgets() {
+    for (until, state) in [(at(0), StateKind::Ready), (at(99), StateKind::Scheduled)] {
+        let mut task = in_flight(30);
+        (task.counters.failures, task.counters.lost_leases, task.counters.snoozes) = (19, 9, 5);
+        assert!(settle(&mut task, token(3), &Verdict::Continue { until }, NOW).is_ok());
+        assert_eq!((task.state.kind(), task.token), (state, token(3)));
+        let c = task.counters;
+        assert_eq!((c.failures, c.lost_leases, c.attempts, c.deliveries, c.snoozes), (0, 0, 1, 1, 5));
+    }
 }
