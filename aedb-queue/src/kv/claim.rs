@@ -168,6 +168,8 @@ fn hand_over(stored: Stored, queue: &Arc<str>, payload: crate::Json, progress: O
         priority: task.priority,
         enqueued: task.enqueued,
         metadata: task.metadata,
+        max_attempts: task.policy.max_attempts,
+        max_lost_leases: task.policy.max_lost_leases,
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::model::json::Json;
 use crate::model::limits;
-use crate::model::task::{Counters, FencingToken, TaskId};
+use crate::model::task::{Counters, FencingToken, Policy, TaskId};
 use crate::time::Timestamp;
 
 /// The length of a lease: 1 second to 24 hours.
@@ -116,4 +116,42 @@ pub struct ClaimedTask {
     pub enqueued: Timestamp,
     /// What travels with it.
     pub metadata: Vec<(Arc<str>, Arc<str>)>,
+    /// How many failures it may have; [`Counters::failures`] counts towards it.
+    pub max_attempts: u32,
+    /// How many workers may be lost while running it; [`Counters::lost_leases`] counts towards it.
+    pub max_lost_leases: u32,
+}
+
+impl ClaimedTask {
+    /// A task that is in no database, for unit tests of handlers: its first attempt, under a lease that does not run out.
+    ///
+    /// Its token is 0, which no claim hands out, so no store ever takes a write from it. Set the other fields as the test
+    /// needs them.
+    ///
+    /// ```
+    /// use aedb_queue::{ClaimedTask, Json};
+    ///
+    /// let mut task = ClaimedTask::detached("mail", "mail.welcome", Json::of("ada@example.org")?);
+    /// task.progress = Some(Json::of(&3)?);
+    /// assert_eq!(task.counters.attempts, 1);
+    /// # Ok::<(), aedb_queue::Error>(())
+    /// ```
+    pub fn detached(queue: impl Into<Arc<str>>, name: impl Into<Arc<str>>, payload: Json) -> Self {
+        let policy = Policy::default();
+        Self {
+            id: TaskId::from_u64(1),
+            queue: queue.into(),
+            name: name.into(),
+            payload,
+            progress: None,
+            counters: Counters { attempts: 1, deliveries: 1, ..Counters::default() },
+            token: FencingToken::default(),
+            deadline: Timestamp::MAX,
+            priority: 0,
+            enqueued: Timestamp::default(),
+            metadata: Vec::new(),
+            max_attempts: policy.max_attempts,
+            max_lost_leases: policy.max_lost_leases,
+        }
+    }
 }
