@@ -1,6 +1,7 @@
 //! A queue's handle: every verb on its tasks.
 
 mod settle;
+mod wait;
 
 use std::sync::Arc;
 

@@ -10,6 +10,7 @@ mod disk;
 mod job;
 mod open;
 mod overlay;
+mod parked;
 mod threaded;
 mod turn;
 
@@ -52,6 +53,8 @@ pub type ProgressFn<'a> = &'a mut (dyn FnMut(Progress) + Send);
 pub(crate) trait Engine: Send + Sync + fmt::Debug {
     /// Queues a job for the next commit. Its `finish` is called exactly once, after that commit.
     fn submit(&self, job: Box<dyn Job>);
+    /// Whether verbs that wait are served by themselves when their time comes: not in inline mode, where only calls run.
+    fn serves_waiting(&self) -> bool;
     /// Reads what is committed.
     fn view(&self, read: &mut dyn FnMut(&dyn View, Timestamp) -> Result<()>) -> Result<()>;
     /// Copies everything as of one instant to a new file, marked so that its tokens go on growing.

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::disk::Disk;
 use super::job::Job;
-use super::turn::{Finished, Parked, next_wake, turn};
+use super::parked::Parked;
+use super::turn::{Finished, turn};
 use super::{Engine, ProgressFn, View};
 use crate::clock::Clock;
 use crate::error::Result;
@@ -37,7 +38,7 @@ struct Shared {
     inbox: Mutex<Inbox>,
     bell: Condvar,
     /// The verbs that wait; inline mode runs them under this lock.
-    parked: Mutex<Vec<Parked>>,
+    parked: Mutex<Parked>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -86,6 +87,10 @@ impl Engine for Threaded {
             return self.shared.run_here(vec![job], false);
         }
         self.shared.ring(|inbox| inbox.jobs.push(job));
+    }
+
+    fn serves_waiting(&self) -> bool {
+        self.writer.is_some()
     }
 
     fn view(&self, read: &mut dyn FnMut(&dyn View, Timestamp) -> Result<()>) -> Result<()> {
@@ -148,7 +153,7 @@ impl Shared {
         // Not joined: the last handle may be dropped by an answer that this thread delivers.
         let deliverer =
             thread::Builder::new().name("aedb-answers".into()).spawn(move || delivering.iter().for_each(deliver)).ok();
-        let mut parked = Vec::new();
+        let mut parked = Parked::default();
         let (mut last, mut looked) = (0, self.clock.now());
         while let Some((mut jobs, recheck)) = self.gather(&parked) {
             self.let_callers_return(&mut jobs, last);
@@ -170,7 +175,7 @@ impl Shared {
 
     /// Waits for something to do: verbs, or a reason to run the waiting ones again. `None` once the database is closed
     /// and everything accepted is done.
-    fn gather(&self, parked: &[Parked]) -> Option<(Vec<Box<dyn Job>>, bool)> {
+    fn gather(&self, parked: &Parked) -> Option<(Vec<Box<dyn Job>>, bool)> {
         let mut inbox = self.inbox();
         loop {
             if !inbox.jobs.is_empty() {
@@ -214,12 +219,15 @@ impl Shared {
     }
 
     /// How long to really sleep until a parked verb may have something to do; `None` until somebody rings.
-    fn pause(&self, parked: &[Parked]) -> Option<Duration> {
+    fn pause(&self, parked: &Parked) -> Option<Duration> {
         if parked.is_empty() {
             return None;
         }
+        if parked.owes() {
+            return Some(Duration::ZERO);
+        }
         let longest = self.patience();
-        let wait = next_wake(parked).map_or(longest, |at| at.saturating_since(self.clock.now()).min(longest));
+        let wait = parked.next_wake().map_or(longest, |at| at.saturating_since(self.clock.now()).min(longest));
         self.clock.sleep_for(wait)
     }
 

@@ -7,24 +7,13 @@ use super::View;
 use super::disk::Disk;
 use super::job::{Job, Step};
 use super::overlay::{Overlay, Txn};
+use super::parked::Parked;
 use crate::error::Result;
 use crate::time::Timestamp;
 
-/// A verb that waits for something to become ready.
-pub(super) struct Parked {
-    job: Box<dyn Job>,
-    topic: Vec<u8>,
-    until: Option<Timestamp>,
-}
-
-impl Parked {
-    fn wakes(&self) -> Option<Timestamp> {
-        match (self.until, self.job.gives_up()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
-    }
-}
+/// How often the waiting verbs of one turn may give one another something to do; what is left is for the next turn, so
+/// that one commit does not grow without bound.
+const ROUNDS: usize = 4;
 
 /// Jobs with the answer of their commit, for whoever delivers them.
 pub(super) type Finished = (Vec<Box<dyn Job>>, Result<(), CommitError>);
@@ -47,7 +36,7 @@ pub(super) fn turn(
     disk: &Disk,
     now: Timestamp,
     jobs: Vec<Box<dyn Job>>,
-    parked: &mut Vec<Parked>,
+    parked: &mut Parked,
     recheck: bool,
 ) -> Finished {
     let mut done = Vec::with_capacity(jobs.len());
@@ -56,7 +45,7 @@ pub(super) fn turn(
         let overlay = RefCell::new(Overlay::default());
         for job in jobs.take().unwrap_or_default() {
             if !job.is_abandoned() {
-                run(base, &overlay, now, job, &mut done, parked);
+                run(base, &overlay, now, job, None, &mut done, parked);
             }
         }
         serve(base, &overlay, now, &mut done, parked, recheck);
@@ -66,14 +55,9 @@ pub(super) fn turn(
     done.extend(jobs.take().unwrap_or_default());
     if commit.is_err() {
         // So do those that wait: a disk that has failed would never serve them, and they would wait for ever.
-        done.extend(parked.drain(..).map(|waiting| waiting.job));
+        done.extend(parked.drain());
     }
     (done, commit)
-}
-
-/// The instant at which a parked verb wants to run by itself.
-pub(super) fn next_wake(parked: &[Parked]) -> Option<Timestamp> {
-    parked.iter().filter_map(Parked::wakes).min()
 }
 
 fn run(
@@ -81,8 +65,9 @@ fn run(
     overlay: &RefCell<Overlay>,
     now: Timestamp,
     mut job: Box<dyn Job>,
+    place: Option<u64>,
     done: &mut Vec<Box<dyn Job>>,
-    parked: &mut Vec<Parked>,
+    parked: &mut Parked,
 ) {
     let mut txn = Txn::new(base, overlay, now);
     let step = catch_unwind(AssertUnwindSafe(|| job.run(&mut txn))).unwrap_or(Step::Failed);
@@ -99,33 +84,33 @@ fn run(
         Step::Wait { topic, until } => {
             // A waiting claim may have promoted or reclaimed work for others on its way: that stays.
             overlay.keep();
-            parked.push(Parked { job, topic, until });
+            parked.park(place, job, topic, until);
         }
     }
 }
 
 /// Runs parked verbs whose topic was touched or whose time has come, first come, first served.
+///
+/// What they do may touch topics again: a claim that reclaims may make a task dead that somebody waits for.
 fn serve(
     base: &dyn View,
     overlay: &RefCell<Overlay>,
     now: Timestamp,
     done: &mut Vec<Box<dyn Job>>,
-    parked: &mut Vec<Parked>,
+    parked: &mut Parked,
     recheck: bool,
 ) {
-    parked.retain(|p| !p.job.is_abandoned());
     let touched = overlay.borrow_mut().take_touched();
-    let due = |p: &Parked| recheck || touched.contains(&p.topic) || p.wakes().is_some_and(|at| at <= now);
-    if !parked.iter().any(due) {
-        return;
-    }
-    for waiting in std::mem::take(parked) {
-        if due(&waiting) {
-            run(base, overlay, now, waiting.job, done, parked);
-        } else {
-            parked.push(waiting);
+    parked.owe(&touched);
+    parked.owe_due(now, recheck);
+    for _ in 0..ROUNDS {
+        for (place, job) in parked.take_owed() {
+            run(base, overlay, now, job, Some(place), done, parked);
         }
+        let touched = overlay.borrow_mut().take_touched();
+        if touched.is_empty() {
+            return;
+        }
+        parked.owe(&touched);
     }
-    // Verbs that were served may have touched topics again (a reclaim during a claim); those are handled by the same claim.
-    overlay.borrow_mut().take_touched();
 }

@@ -22,9 +22,11 @@ mod scope;
 mod settle;
 mod stats;
 mod sweep;
+mod wait;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -38,7 +40,7 @@ use crate::model::task::TaskId;
 use crate::store::{
     Access, CheckReport, ClaimRequest, ClaimedTask, Effects, EnqueueOutcome, Explanation, FencedCommit, Filter,
     GrantTarget, Heartbeat, HeartbeatOutcome, HeldLease, KeyRange, LeaseLength, LeaseOutcome, LeaseRecord, NewTask,
-    Page, Place, QueueStats, RenewOutcome, RetentionLimits, Settlement, Store, SweepReport, TaskRecord,
+    Page, Place, QueueStats, RenewOutcome, RetentionLimits, Settlement, Store, SweepReport, TaskRecord, WaitOutcome,
 };
 use crate::time::Timestamp;
 
@@ -140,6 +142,16 @@ impl Store for KvStore {
     async fn get(&self, at: &Place, queue: &str, id: TaskId) -> Result<Option<TaskRecord>> {
         let keys = queue_keys(at, queue);
         self.read(at, &Target::queue(queue), |view, _| get::get(view, &keys, &queue.into(), id))
+    }
+
+    async fn wait_for(&self, at: &Place, queue: &str, id: TaskId, timeout: Duration) -> Result<WaitOutcome> {
+        let (keys, name) = (queue_keys(at, queue), Arc::<str>::from(queue));
+        let (now, gives_up) = (self.clock.now(), self.clock.now().saturating_add(timeout));
+        let first = self.read(at, &Target::queue(queue), |view, _| wait::look(view, &keys, &name, id))?;
+        if !matches!(first, WaitOutcome::Pending(_)) || gives_up <= now || !self.engine.serves_waiting() {
+            return Ok(first);
+        }
+        wait::submit(self.engine.as_ref(), at.clone(), self.callers_required, (keys, name), id, gives_up).await
     }
 
     async fn list(&self, at: &Place, queue: &str, filter: Filter) -> Result<Page> {

@@ -114,7 +114,11 @@ impl ScopeTxn<'_, '_> {
         let bytes = codec::encode(task);
         let kind = task.state.kind();
         self.head(queue)?.add(kind, bytes.len() as u64 + beside(task));
-        self.txn.put(queue.primary(task.id), bytes);
+        let primary = queue.primary(task.id);
+        if task.state.finished().is_some() {
+            self.txn.touch(&primary);
+        }
+        self.txn.put(primary, bytes);
         self.txn.put(index, Vec::new());
         if matches!(kind, StateKind::Ready | StateKind::Scheduled) {
             self.txn.touch(queue.topic());
@@ -140,7 +144,9 @@ impl ScopeTxn<'_, '_> {
     }
 
     fn erase(&mut self, queue: &QueueKeys, task: &Task) {
-        self.txn.delete(queue.primary(task.id));
+        let primary = queue.primary(task.id);
+        self.txn.touch(&primary);
+        self.txn.delete(primary);
         for (body, slot) in
             [(&task.payload, Slot::Payload), (&task.progress, Slot::Progress), (&task.result, Slot::Result)]
         {

@@ -12,10 +12,12 @@ mod inspect;
 mod lease;
 mod settle;
 mod upkeep;
+mod wait;
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -28,6 +30,7 @@ pub use inspect::{Cursor, Explanation, Filter, Page, QueueStats, TaskRecord};
 pub use lease::{HeldLease, LeaseOutcome, LeaseRecord, RenewOutcome};
 pub use settle::{Completion, Decision, FencedCommit, Settlement};
 pub use upkeep::{CheckReport, Limits as RetentionLimits, SweepReport};
+pub use wait::WaitOutcome;
 
 use crate::clock::Clock;
 use crate::engine::ProgressFn;
@@ -79,6 +82,8 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// One task.
     async fn get(&self, at: &Place, queue: &str, id: TaskId) -> Result<Option<TaskRecord>>;
+    /// Waits until a task has finished or gone, at most for `timeout`.
+    async fn wait_for(&self, at: &Place, queue: &str, id: TaskId, timeout: Duration) -> Result<WaitOutcome>;
     /// A page of tasks.
     async fn list(&self, at: &Place, queue: &str, filter: Filter) -> Result<Page>;
     /// A queue's counts and oldest ages.
