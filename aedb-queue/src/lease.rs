@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::model::json::Json;
 use crate::model::limits;
 use crate::store::{
     Effects, FencedCommit, HeldLease, LeaseLength, LeaseOutcome, LeaseRecord, Place, RenewOutcome, Store,
@@ -43,19 +44,29 @@ impl Lease {
     ///
     /// Not cancel safe: a dropped call may still acquire. The lease then runs out by itself, or is acquired again by its owner.
     pub async fn acquire(&self, owner: &str, length: LeaseLength) -> Result<LeaseOutcome> {
-        self.acquire_with(owner, length, "").await
+        self.take(owner, length, None).await
     }
 
-    /// The same, with a text about the holder that [`Lease::status`] shows; at most 8 KiB.
+    /// The same, with a note about the holder that [`Lease::status`] and [`Scope::leases`](crate::Scope::leases) show.
+    ///
+    /// A renewal keeps the note, the next acquire replaces it, a release drops it.
     ///
     /// # Errors
     ///
-    /// As [`Lease::acquire`], and [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge).
-    pub async fn acquire_with(&self, owner: &str, length: LeaseLength, meta: &str) -> Result<LeaseOutcome> {
+    /// As [`Lease::acquire`], and [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge) if the note is over 64 KiB.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Lease::acquire`].
+    pub async fn acquire_with(&self, owner: &str, length: LeaseLength, note: Json) -> Result<LeaseOutcome> {
+        self.take(owner, length, Some(note)).await
+    }
+
+    async fn take(&self, owner: &str, length: LeaseLength, note: Option<Json>) -> Result<LeaseOutcome> {
         limits::name("owner", owner)?;
         length.check()?;
-        limits::at_most("lease meta bytes", limits::METADATA_BYTES, meta.len())?;
-        self.store.acquire(&self.at, &self.name, owner, length, meta).await
+        limits::at_most("lease note bytes", limits::NOTE_BYTES, note.as_ref().map_or(0, |note| note.as_str().len()))?;
+        self.store.acquire(&self.at, &self.name, owner, length, note).await
     }
 
     /// Extends it from now; it never gets shorter. A released lease, or one that ran out, cannot be renewed.

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::lease::Lease;
 use crate::model::limits;
 use crate::queue::Queue;
-use crate::store::{Place, Store};
+use crate::store::{Cursor, LeasePage, Place, Store};
 
 /// The namespace `project/scope`. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -50,6 +50,20 @@ impl Scope {
     pub fn lease(&self, name: &str) -> Result<Lease> {
         limits::name("lease name", name)?;
         Ok(Lease::new(Arc::clone(&self.store), self.at.clone(), name))
+    }
+
+    /// A page of the leases whose names begin with a prefix, in the byte order of their names, held or not; an empty prefix
+    /// is for all.
+    ///
+    /// A page has at most `limit` leases, and at most 1,000. Records that are damaged are passed over.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the cursor is not one of this prefix, [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge) if the prefix has over 255
+    /// bytes, [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied) without a grant for the scope.
+    pub async fn leases(&self, prefix: &str, after: Option<Cursor>, limit: usize) -> Result<LeasePage> {
+        limits::at_most("lease name bytes", limits::NAME_BYTES, prefix.len())?;
+        self.store.leases(&self.at, prefix, after, limit).await
     }
 
     /// The application's own keys.

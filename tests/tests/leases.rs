@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use aedb_queue::{
-    Effects, ErrorKind, FencedCommit, HeldLease, Lease, LeaseLength, LeaseLoss, LeaseOutcome, LeaseRecord, RenewOutcome,
+    Effects, ErrorKind, FencedCommit, HeldLease, Json, Lease, LeaseLength, LeaseLoss, LeaseOutcome, LeaseRecord,
+    RenewOutcome,
 };
 use aedb_tests::{Shop, secs};
 use futures::executor::block_on;
@@ -156,7 +157,7 @@ fn a_lease_runs_out_at_its_instant_and_not_a_microsecond_before() {
 }
 
 #[test]
-fn leases_are_apart_by_name_and_scope_and_show_their_meta() {
+fn leases_are_apart_by_name_and_scope_and_show_their_note() {
     let shop = Shop::new();
     let [a, b] = ["a", "b"].map(|name| shop.db.lease(name).unwrap());
     let other = shop.db.scope("default", "other").unwrap().lease("a").unwrap();
@@ -164,8 +165,11 @@ fn leases_are_apart_by_name_and_scope_and_show_their_meta() {
     acquire(&b, "x");
     acquire(&other, "y");
     assert_eq!(status(&a).owner.as_deref(), Some("w"));
-    assert!(matches!(block_on(a.acquire_with("w", LENGTH, "host 7")), Ok(LeaseOutcome::Acquired(_))));
-    assert_eq!((&*status(&a).meta, status(&a).token > held.token), ("host 7", true));
+    assert!(matches!(
+        block_on(a.acquire_with("w", LENGTH, Json::of("host 7").unwrap())),
+        Ok(LeaseOutcome::Acquired(_))
+    ));
+    assert_eq!((status(&a).note, status(&a).token > held.token), (Some(Json::of("host 7").unwrap()), true));
 }
 
 #[test]

@@ -74,6 +74,10 @@ impl<'a> Reader<'a> {
         }
     }
 
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn byte(&mut self) -> Result<u8> {
         let (byte, rest) = self.0.split_first().ok_or_else(|| corrupt("it ends early"))?;
         self.0 = rest;

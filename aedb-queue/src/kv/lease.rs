@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | acquire | acquired, token + 1 | acquired, token + 1 | held |
 //! | renew, token right | lost | extended, never shortened | - |
-//! | release, token right | nothing | owner cleared, token kept | - |
+//! | release, token right | nothing | owner and note cleared, token kept | - |
 //! | guarded commit, token right | lost | applied | - |
 //!
 //! With a wrong token every call but acquire is lost, or does nothing.
@@ -17,6 +17,7 @@ use super::keys::ScopeKeys;
 use super::scope::ScopeTxn;
 use crate::engine::View;
 use crate::error::Result;
+use crate::model::json::Json;
 use crate::model::task::FencingToken;
 use crate::model::transition::LeaseLoss;
 use crate::store::{Effects, FencedCommit, HeldLease, LeaseLength, LeaseOutcome, LeaseRecord, RenewOutcome};
@@ -26,7 +27,7 @@ pub(crate) fn acquire(
     name: Arc<str>,
     owner: Arc<str>,
     length: LeaseLength,
-    meta: Arc<str>,
+    note: Option<Json>,
 ) -> Result<LeaseOutcome> {
     let before = status(scope.txn, &scope.keys, &name)?;
     if let Some(LeaseRecord { owner: Some(holder), until, .. }) = &before
@@ -44,7 +45,7 @@ pub(crate) fn acquire(
         token,
         until,
         acquired: scope.now,
-        meta,
+        note,
     };
     put(scope, &record);
     Ok(LeaseOutcome::Acquired(HeldLease { name, owner, token, until }))
@@ -61,6 +62,7 @@ pub(crate) fn release(scope: &mut ScopeTxn<'_, '_>, held: &HeldLease) -> Result<
     let record = status(scope.txn, &scope.keys, &held.name)?;
     if let Some(mut record) = record.filter(|record| record.token == held.token && record.owner.is_some()) {
         record.owner = None;
+        record.note = None;
         record.until = scope.now;
         put(scope, &record);
     }
@@ -76,11 +78,21 @@ pub(crate) fn guarded_commit(scope: &mut ScopeTxn<'_, '_>, held: &HeldLease, eff
 }
 
 pub(crate) fn status(view: &dyn View, scope: &ScopeKeys, name: &str) -> Result<Option<LeaseRecord>> {
-    let Some(bytes) = view.get(&scope.lease(name))? else { return Ok(None) };
-    let mut r = Reader::new(&bytes)?;
+    view.get(&scope.lease(name))?.map(|bytes| decode(name, &bytes)).transpose()
+}
+
+/// A record from its bytes. The note is a tail that older records lack; those may have a text about the holder instead.
+pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<LeaseRecord> {
+    let mut r = Reader::new(bytes)?;
     let (token, until, acquired) = (FencingToken::from_u64(r.number()?), r.instant()?, r.instant()?);
     let owner = Some(r.text()?).filter(|owner| !owner.is_empty()).map(Arc::from);
-    Ok(Some(LeaseRecord { name: name.into(), owner, token, until, acquired, meta: r.text()?.into() }))
+    let text = r.text()?;
+    let note = match r.is_at_end() {
+        false => Some(Json::trusted(r.text()?)),
+        true if text.is_empty() => None,
+        true => Some(Json::of(text)?),
+    };
+    Ok(LeaseRecord { name: name.into(), owner, token, until, acquired, note })
 }
 
 /// The record, if this holder's token is current and unexpired.
@@ -95,6 +107,31 @@ fn put(scope: &mut ScopeTxn<'_, '_>, record: &LeaseRecord) {
     w.instant(record.until);
     w.instant(record.acquired);
     w.text(record.owner.as_deref().unwrap_or_default());
-    w.text(&record.meta);
+    w.text("");
+    if let Some(note) = &record.note {
+        w.text(note.as_str());
+    }
     scope.txn.put(scope.keys.lease(&record.name), w.finish());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn before_notes(text: &str) -> Vec<u8> {
+        let mut w = Writer::new(64);
+        [7, 30, 20].into_iter().for_each(|number| w.number(number));
+        w.text("w");
+        w.text(text);
+        w.finish()
+    }
+
+    #[test]
+    fn records_from_before_notes_stay_readable_and_their_text_becomes_the_note() {
+        for (text, note) in [("", None), ("host 7", Some("\"host 7\""))] {
+            let record = decode("a", &before_notes(text)).unwrap();
+            assert_eq!((record.token.as_u64(), record.until.as_micros(), record.acquired.as_micros()), (7, 30, 20));
+            assert_eq!((record.owner.as_deref(), record.note.as_ref().map(Json::as_str)), (Some("w"), note));
+        }
+    }
 }

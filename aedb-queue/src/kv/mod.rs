@@ -14,6 +14,7 @@ mod head;
 mod heartbeat;
 pub(crate) mod keys;
 mod lease;
+mod leases;
 mod list;
 mod pause;
 mod record;
@@ -36,11 +37,13 @@ use self::scope::ScopeTxn;
 use crate::clock::Clock;
 use crate::engine::{Engine, ProgressFn, Txn, View, read, submit};
 use crate::error::Result;
+use crate::model::json::Json;
 use crate::model::task::TaskId;
 use crate::store::{
-    Access, CheckReport, ClaimRequest, ClaimedTask, Effects, EnqueueOutcome, Explanation, FencedCommit, Filter,
-    GrantTarget, Heartbeat, HeartbeatOutcome, HeldLease, KeyRange, LeaseLength, LeaseOutcome, LeaseRecord, NewTask,
-    Page, Place, QueueStats, RenewOutcome, RetentionLimits, Settlement, Store, SweepReport, TaskRecord, WaitOutcome,
+    Access, CheckReport, ClaimRequest, ClaimedTask, Cursor, Effects, EnqueueOutcome, Explanation, FencedCommit, Filter,
+    GrantTarget, Heartbeat, HeartbeatOutcome, HeldLease, KeyRange, LeaseLength, LeaseOutcome, LeasePage, LeaseRecord,
+    NewTask, Page, Place, QueueStats, RenewOutcome, RetentionLimits, Settlement, Store, SweepReport, TaskRecord,
+    WaitOutcome,
 };
 use crate::time::Timestamp;
 
@@ -180,10 +183,10 @@ impl Store for KvStore {
         name: &str,
         owner: &str,
         length: LeaseLength,
-        meta: &str,
+        note: Option<Json>,
     ) -> Result<LeaseOutcome> {
-        let (name, owner, meta) = (name.into(), owner.into(), meta.into());
-        self.write(at, Target::Scope, move |scope| lease::acquire(scope, name, owner, length, meta)).await
+        let (name, owner) = (name.into(), owner.into());
+        self.write(at, Target::Scope, move |scope| lease::acquire(scope, name, owner, length, note)).await
     }
 
     async fn renew(&self, at: &Place, held: &HeldLease, length: LeaseLength) -> Result<RenewOutcome> {
@@ -199,6 +202,11 @@ impl Store for KvStore {
     async fn guarded_commit(&self, at: &Place, held: &HeldLease, effects: Effects) -> Result<FencedCommit> {
         let held = held.clone();
         self.write(at, Target::Scope, move |scope| lease::guarded_commit(scope, &held, effects)).await
+    }
+
+    async fn leases(&self, at: &Place, prefix: &str, after: Option<Cursor>, limit: usize) -> Result<LeasePage> {
+        let keys = ScopeKeys::new(&at.project, &at.scope);
+        self.read(at, &Target::Scope, |view, _| leases::leases(view, &keys, prefix, after.as_ref(), limit))
     }
 
     async fn lease_status(&self, at: &Place, name: &str) -> Result<Option<LeaseRecord>> {

@@ -18,11 +18,13 @@ pub const NAME_BYTES: usize = 255;
 pub const IDEMPOTENCY_KEY_BYTES: usize = 512;
 /// Bytes of a task's metadata, keys and values together.
 pub const METADATA_BYTES: usize = 8 << 10;
+/// Bytes of what the holder of a lease says about itself.
+pub const NOTE_BYTES: usize = 64 << 10;
 /// Tasks in one batch, items in one settle or heartbeat, effects in one commit.
 pub const BATCH: usize = 10_000;
 /// Tasks in one claim.
 pub const CLAIM: usize = 10_000;
-/// Records in one page of a list.
+/// Tasks or leases in one page of a list.
 pub const PAGE: usize = 1_000;
 /// The shortest lease.
 pub const LEASE_MIN: Duration = Duration::from_secs(1);

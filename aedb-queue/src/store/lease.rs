@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
+use crate::model::json::Json;
 use crate::model::task::FencingToken;
+use crate::store::Cursor;
 use crate::time::Timestamp;
 
 /// A lease that this process holds, or held.
@@ -60,6 +62,16 @@ pub struct LeaseRecord {
     pub until: Timestamp,
     /// When it was last acquired.
     pub acquired: Timestamp,
-    /// What the holder said about itself.
-    pub meta: Arc<str>,
+    /// What the holder said about itself when it acquired the lease; a renewal keeps it, a release drops it.
+    pub note: Option<Json>,
+}
+
+/// A page of leases, in the order of their names.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct LeasePage {
+    /// The leases, held or not. A page can hold fewer than asked for, even none, and still have a next one.
+    pub leases: Vec<LeaseRecord>,
+    /// Where the next page begins, if there may be one.
+    pub next: Option<Cursor>,
 }

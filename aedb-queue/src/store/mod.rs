@@ -27,7 +27,7 @@ pub use enqueue::{Due, EnqueueOutcome, NewTask};
 pub use grant::{Access, GrantTarget};
 pub use heartbeat::{Heartbeat, HeartbeatOutcome};
 pub use inspect::{Cursor, Explanation, Filter, Page, QueueStats, TaskRecord};
-pub use lease::{HeldLease, LeaseOutcome, LeaseRecord, RenewOutcome};
+pub use lease::{HeldLease, LeaseOutcome, LeasePage, LeaseRecord, RenewOutcome};
 pub use settle::{Completion, Decision, FencedCommit, Settlement};
 pub use upkeep::{CheckReport, Limits as RetentionLimits, SweepReport};
 pub use wait::WaitOutcome;
@@ -35,6 +35,7 @@ pub use wait::WaitOutcome;
 use crate::clock::Clock;
 use crate::engine::ProgressFn;
 use crate::error::Result;
+use crate::model::json::Json;
 use crate::model::task::TaskId;
 
 /// Where a call acts and on whose behalf: a scope, and a caller if one was named.
@@ -100,7 +101,7 @@ pub trait Store: Send + Sync + fmt::Debug {
         name: &str,
         owner: &str,
         length: LeaseLength,
-        meta: &str,
+        note: Option<Json>,
     ) -> Result<LeaseOutcome>;
     /// Extends a held lease.
     async fn renew(&self, at: &Place, held: &HeldLease, length: LeaseLength) -> Result<RenewOutcome>;
@@ -108,6 +109,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     async fn release(&self, at: &Place, held: &HeldLease) -> Result<()>;
     /// Applies effects only if the lease is current and unexpired.
     async fn guarded_commit(&self, at: &Place, held: &HeldLease, effects: Effects) -> Result<FencedCommit>;
+    /// A page of the records of leases whose names begin with `prefix`.
+    async fn leases(&self, at: &Place, prefix: &str, after: Option<Cursor>, limit: usize) -> Result<LeasePage>;
     /// A lease's record.
     async fn lease_status(&self, at: &Place, name: &str) -> Result<Option<LeaseRecord>>;
 
