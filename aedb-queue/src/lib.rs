@@ -35,8 +35,8 @@ pub use scope::Scope;
 pub use store::{
     Access, CheckReport, ClaimRequest, ClaimedTask, Completion, Cursor, Decision, Due, Effect, Effects, EnqueueOutcome,
     Expect, Explanation, FencedCommit, Filter, GrantTarget, Heartbeat, HeartbeatOutcome, HeldLease, KeyRange,
-    LeaseLength, LeaseOutcome, LeasePage, LeaseRecord, NewTask, Page, QueueStats, RenewOutcome, RetentionLimits,
-    Settlement, Store, SweepReport, TaskRecord, WaitOutcome,
+    LeaseLength, LeaseOutcome, LeasePage, LeaseRecord, LiveWorker, NewTask, Page, QueueStats, RenewOutcome,
+    RetentionLimits, Settlement, Store, SweepReport, TaskRecord, WaitOutcome,
 };
 pub use time::Timestamp;
 

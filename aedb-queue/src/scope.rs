@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::lease::Lease;
 use crate::model::limits;
 use crate::queue::Queue;
-use crate::store::{Cursor, LeasePage, Place, Store};
+use crate::store::{Cursor, LeasePage, LiveWorker, Place, Store};
 
 /// The namespace `project/scope`. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -64,6 +64,30 @@ impl Scope {
     pub async fn leases(&self, prefix: &str, after: Option<Cursor>, limit: usize) -> Result<LeasePage> {
         limits::at_most("lease name bytes", limits::NAME_BYTES, prefix.len())?;
         self.store.leases(&self.at, prefix, after, limit).await
+    }
+
+    /// The workers that have announced themselves and live, in the order of their identities; up to 10,000 announcements
+    /// are looked at.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::PermissionDenied`](crate::ErrorKind::PermissionDenied) without a grant for the scope.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # futures::executor::block_on(async {
+    /// use aedb_queue::{Db, LeaseLength, LiveWorker};
+    ///
+    /// let scope = Db::memory()?.default_scope();
+    /// let note = LiveWorker::note("box-7", 4711, &["mail"], &["mail.welcome"])?;
+    /// let lease = scope.lease(&format!("{}box-7/4711", LiveWorker::PREFIX))?;
+    /// lease.acquire_with("box-7/4711", LeaseLength::secs(60), note).await?;
+    /// assert_eq!(scope.workers().await?[0].pid, 4711);
+    /// # Ok::<(), aedb_queue::Error>(()) }).unwrap();
+    /// ```
+    pub async fn workers(&self) -> Result<Vec<LiveWorker>> {
+        self.store.workers(&self.at).await
     }
 
     /// The application's own keys.

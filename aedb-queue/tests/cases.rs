@@ -323,6 +323,10 @@ fn an_enqueue_whose_assertion_fails_leaves_nothing_and_a_settle_fails_alone() {
     assert_eq!(shop.state(claimed[0].id).kind(), StateKind::InFlight);
 }
 
+fn waiting(ahead: u64) -> Explanation {
+    Explanation::Waiting { ahead, unserved: None }
+}
+
 #[test]
 fn explain_tells_each_reason_apart() {
     let shop = shop();
@@ -331,7 +335,7 @@ fn explain_tells_each_reason_apart() {
     let first = shop.enqueue(task(1));
     let second = shop.enqueue(NewTask::new("other", &1).unwrap());
     let later = shop.enqueue(task(1).delay(Duration::from_secs(9)));
-    assert_eq!((why(first), why(second)), (Explanation::Waiting { ahead: 0 }, Explanation::Waiting { ahead: 1 }));
+    assert_eq!((why(first), why(second)), (waiting(0), waiting(1)));
     assert!(matches!(why(later), Explanation::NotDue { after: None, .. }));
     block_on(shop.queue.pause()).unwrap();
     assert!(shop.claim(9).is_empty());

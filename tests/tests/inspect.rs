@@ -17,6 +17,10 @@ fn explain(shop: &Shop, id: TaskId) -> Explanation {
     explanation
 }
 
+fn waiting(ahead: u64) -> Explanation {
+    Explanation::Waiting { ahead, unserved: None }
+}
+
 #[test]
 fn explain_tells_each_reason_apart() {
     let shop = Shop::new();
@@ -25,15 +29,13 @@ fn explain_tells_each_reason_apart() {
 
     let due = now.saturating_add(secs(60));
     let delayed = shop.enqueue(task(0).delay(secs(60)));
-    assert_eq!(explain(&shop, delayed), Explanation::NotDue { due, after: None });
+    assert_eq!(explain(&shop, delayed), Explanation::NotDue { due, after: None, unserved: None });
 
     let ids: Vec<_> = (0..3).map(|n| shop.enqueue(task(n))).collect();
-    assert_eq!(explain(&shop, ids[0]), Explanation::Waiting { ahead: 0 });
-    assert_eq!(explain(&shop, ids[2]), Explanation::Waiting { ahead: 2 });
+    assert_eq!(explain(&shop, ids[0]), waiting(0));
+    assert_eq!(explain(&shop, ids[2]), waiting(2));
     let other = shop.enqueue(NewTask::new("other", &1).unwrap().priority(5));
-    assert_eq!((explain(&shop, other), explain(&shop, ids[2])), {
-        (Explanation::Waiting { ahead: 0 }, Explanation::Waiting { ahead: 3 })
-    });
+    assert_eq!((explain(&shop, other), explain(&shop, ids[2])), { (waiting(0), waiting(3)) });
     block_on(shop.queue.pause()).unwrap();
     assert_eq!(explain(&shop, other), Explanation::Paused { since: now });
     block_on(shop.queue.resume()).unwrap();
@@ -44,7 +46,7 @@ fn explain_tells_each_reason_apart() {
     assert_eq!(explain(&shop, other), Explanation::Done { at: now });
 
     assert!(block_on(shop.queue.fail(&claims[1], "\u{1b}[31mred\r\n")).unwrap().is_applied());
-    let Explanation::NotDue { due, after: Some(last) } = explain(&shop, ids[0]) else { panic!() };
+    let Explanation::NotDue { due, after: Some(last), .. } = explain(&shop, ids[0]) else { panic!() };
     assert!(due > now && last.attempt == 1);
     assert!(block_on(shop.queue.fail_with(&claims[2], "bad", Retry::Fatal)).unwrap().is_applied());
     let Explanation::Dead { at, reason, last: Some(last) } = explain(&shop, ids[1]) else { panic!() };

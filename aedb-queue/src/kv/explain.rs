@@ -7,17 +7,24 @@ use super::keys::{self, QueueKeys};
 use super::record;
 use super::scope::read_head;
 use crate::engine::View;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::task::{Task, TaskId, TaskState};
 use crate::store::Explanation;
 
 /// Up to how many tasks ahead are counted.
 const AHEAD: u64 = 10_000;
 
-pub(crate) fn explain(view: &dyn View, queue: &QueueKeys, id: TaskId) -> Result<Explanation> {
+/// `is_unserved` says whether no live worker knows a task's name.
+pub(crate) fn explain(
+    view: &dyn View,
+    queue: &QueueKeys,
+    id: TaskId,
+    is_unserved: impl Fn(&str) -> Result<bool>,
+) -> Result<Explanation> {
     let Some(task) = record::read(view, queue, id)? else { return Ok(Explanation::Unknown) };
     // A task that was continued has a fresh start: it does not wait because of what failed before.
     let last = task.failures.last().filter(|_| task.counters.failures > 0).cloned();
+    let unserved = || Ok::<_, Error>(is_unserved(&task.name)?.then(|| Arc::clone(&task.name)));
     Ok(match &task.state {
         TaskState::InFlight { owner, deadline, .. } => Explanation::Leased { owner: owner.clone(), until: *deadline },
         TaskState::Done { at } => Explanation::Done { at: *at },
@@ -26,10 +33,10 @@ pub(crate) fn explain(view: &dyn View, queue: &QueueKeys, id: TaskId) -> Result<
             Some(said) => Explanation::Discarded { at: *at, reason: Arc::clone(&said.error) },
             None => Explanation::Cancelled { at: *at },
         },
-        TaskState::Scheduled { due } => Explanation::NotDue { due: *due, after: last },
+        TaskState::Scheduled { due } => Explanation::NotDue { due: *due, after: last, unserved: unserved()? },
         TaskState::Ready { .. } => match read_head(view, queue)?.and_then(|head| head.paused) {
             Some(since) => Explanation::Paused { since },
-            None => Explanation::Waiting { ahead: ahead(view, queue, &task)? },
+            None => Explanation::Waiting { ahead: ahead(view, queue, &task)?, unserved: unserved()? },
         },
     })
 }

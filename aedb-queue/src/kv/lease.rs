@@ -15,6 +15,7 @@ use super::app_keys;
 use super::codec::{Reader, Writer};
 use super::keys::ScopeKeys;
 use super::scope::ScopeTxn;
+use super::workers;
 use crate::engine::View;
 use crate::error::Result;
 use crate::model::json::Json;
@@ -37,7 +38,11 @@ pub(crate) fn acquire(
         return Ok(LeaseOutcome::Held { owner: Arc::clone(holder), until: *until });
     }
     let floor = scope.token_floor()?;
-    let token = before.map_or(FencingToken::default(), |before| before.token).next(floor);
+    let last = match before {
+        Some(before) => before.token,
+        None => workers::welcome(scope, &name)?,
+    };
+    let token = last.next(floor);
     let until = scope.now.saturating_add(length.length());
     let record = LeaseRecord {
         name: Arc::clone(&name),

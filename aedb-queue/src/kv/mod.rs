@@ -24,6 +24,7 @@ mod settle;
 mod stats;
 mod sweep;
 mod wait;
+mod workers;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -42,8 +43,8 @@ use crate::model::task::TaskId;
 use crate::store::{
     Access, CheckReport, ClaimRequest, ClaimedTask, Cursor, Effects, EnqueueOutcome, Explanation, FencedCommit, Filter,
     GrantTarget, Heartbeat, HeartbeatOutcome, HeldLease, KeyRange, LeaseLength, LeaseOutcome, LeasePage, LeaseRecord,
-    NewTask, Page, Place, QueueStats, RenewOutcome, RetentionLimits, Settlement, Store, SweepReport, TaskRecord,
-    WaitOutcome,
+    LiveWorker, NewTask, Page, Place, QueueStats, RenewOutcome, RetentionLimits, Settlement, Store, SweepReport,
+    TaskRecord, WaitOutcome,
 };
 use crate::time::Timestamp;
 
@@ -174,7 +175,11 @@ impl Store for KvStore {
 
     async fn explain(&self, at: &Place, queue: &str, id: TaskId) -> Result<Explanation> {
         let keys = queue_keys(at, queue);
-        self.read(at, &Target::queue(queue), |view, _| explain::explain(view, &keys, id))
+        let scope = ScopeKeys::new(&at.project, &at.scope);
+        self.read(at, &Target::queue(queue), |view, now| {
+            let unserved = |task: &str| workers::is_unserved(view, &scope, now, queue, task);
+            explain::explain(view, &keys, id, unserved)
+        })
     }
 
     async fn acquire(
@@ -207,6 +212,11 @@ impl Store for KvStore {
     async fn leases(&self, at: &Place, prefix: &str, after: Option<Cursor>, limit: usize) -> Result<LeasePage> {
         let keys = ScopeKeys::new(&at.project, &at.scope);
         self.read(at, &Target::Scope, |view, _| leases::leases(view, &keys, prefix, after.as_ref(), limit))
+    }
+
+    async fn workers(&self, at: &Place) -> Result<Vec<LiveWorker>> {
+        let keys = ScopeKeys::new(&at.project, &at.scope);
+        self.read(at, &Target::Scope, |view, now| workers::workers(view, &keys, now))
     }
 
     async fn lease_status(&self, at: &Place, name: &str) -> Result<Option<LeaseRecord>> {

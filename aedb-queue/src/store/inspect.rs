@@ -185,6 +185,8 @@ pub enum Explanation {
         due: Timestamp,
         /// The last failure, if it waits because of one.
         after: Option<Failure>,
+        /// As in [`Explanation::Waiting`].
+        unserved: Option<Arc<str>>,
     },
     /// The queue is paused.
     Paused {
@@ -195,6 +197,9 @@ pub enum Explanation {
     Waiting {
         /// How many are served first; counted up to 10,000.
         ahead: u64,
+        /// The task's name, if no live worker knows it in this queue. `None` too in a scope where no worker was ever
+        /// [announced](crate::LiveWorker), whose tasks are claimed by hand.
+        unserved: Option<Arc<str>>,
     },
     /// It is running, or its worker is gone and the lease has not run out yet.
     Leased {
@@ -238,15 +243,26 @@ impl fmt::Display for Explanation {
                 format!(" Attempt {} failed: \"{}\".", last.attempt, last.error.escape_debug())
             })
         };
+        let unserved = |name: &Option<Arc<str>>| {
+            name.as_ref().map_or_else(String::new, |name| format!(" No live worker knows the name \"{name}\"."))
+        };
         match self {
             Self::Unknown => {
                 f.write_str("There is no such task: it was never enqueued, or its record has been removed.")
             }
-            Self::NotDue { due, after } => write!(f, "It is not due until {due}.{}", because(after)),
+            Self::NotDue { due, after, unserved: name } => {
+                write!(f, "It is not due until {due}.{}{}", because(after), unserved(name))
+            }
             Self::Paused { since } => write!(f, "Its queue has been paused since {since}; resume it."),
-            Self::Waiting { ahead: 0 } => f.write_str("It is next; it waits for a worker that claims its name."),
-            Self::Waiting { ahead } if *ahead >= 10_000 => f.write_str("At least 10000 tasks are served before it."),
-            Self::Waiting { ahead } => write!(f, "{ahead} tasks are served before it."),
+            Self::Waiting { ahead, unserved: name } => {
+                match ahead {
+                    0 => f.write_str("It is next; it waits for a worker that claims its name."),
+                    1 => f.write_str("One task is served before it."),
+                    10_000.. => f.write_str("At least 10000 tasks are served before it."),
+                    _ => write!(f, "{ahead} tasks are served before it."),
+                }?;
+                f.write_str(&unserved(name))
+            }
             Self::Leased { owner, until } => write!(f, "{owner} runs it, under a lease until {until}."),
             Self::Done { at } => write!(f, "It was done at {at}."),
             Self::Dead { at, reason, last } => {

@@ -13,6 +13,7 @@ mod lease;
 mod settle;
 mod upkeep;
 mod wait;
+mod workers;
 
 use std::fmt;
 use std::path::Path;
@@ -31,6 +32,7 @@ pub use lease::{HeldLease, LeaseOutcome, LeasePage, LeaseRecord, RenewOutcome};
 pub use settle::{Completion, Decision, FencedCommit, Settlement};
 pub use upkeep::{CheckReport, Limits as RetentionLimits, SweepReport};
 pub use wait::WaitOutcome;
+pub use workers::LiveWorker;
 
 use crate::clock::Clock;
 use crate::engine::ProgressFn;
@@ -111,6 +113,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     async fn guarded_commit(&self, at: &Place, held: &HeldLease, effects: Effects) -> Result<FencedCommit>;
     /// A page of the records of leases whose names begin with `prefix`.
     async fn leases(&self, at: &Place, prefix: &str, after: Option<Cursor>, limit: usize) -> Result<LeasePage>;
+    /// The workers whose announcements have not run out.
+    async fn workers(&self, at: &Place) -> Result<Vec<LiveWorker>>;
     /// A lease's record.
     async fn lease_status(&self, at: &Place, name: &str) -> Result<Option<LeaseRecord>>;
 
