@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use aedb_queue::{
     Backoff, ClaimRequest, ClaimedTask, Completion, Db, Due, Effects, Json, LeaseLength, ManualClock, NewTask, Queue,
-    RetentionLimits, StateKind, TaskId,
+    RetentionLimits, Retry, StateKind, TaskId,
 };
 use futures::executor::block_on;
 
@@ -76,6 +76,8 @@ struct World {
     tasks: BTreeMap<TaskId, Ref>,
     /// Every claim ever handed out, current or stale.
     claims: Vec<ClaimedTask>,
+    /// Deaths by lost leases that no sweep has told yet.
+    untold: BTreeSet<TaskId>,
 }
 
 const NAMES: [&str; 2] = ["a", "b"];
@@ -93,7 +95,7 @@ impl World {
     fn new(file: Option<PathBuf>) -> Self {
         let clock = ManualClock::default();
         let queue = open(&clock, file.as_deref());
-        Self { clock, file, queue, now: 0, tasks: BTreeMap::new(), claims: Vec::new() }
+        Self { clock, file, queue, now: 0, tasks: BTreeMap::new(), claims: Vec::new(), untold: BTreeSet::new() }
     }
 
     fn restart(&mut self) {
@@ -151,11 +153,12 @@ impl World {
 
     /// What is due moves, as before every claim and in every sweep.
     fn move_due(&mut self) {
-        for task in self.tasks.values_mut() {
+        for (id, task) in &mut self.tasks {
             match task.state {
                 State::InFlight(deadline) if deadline <= self.now => {
                     task.lost += 1;
                     task.state = if task.lost >= MAX_LOST { State::Dead } else { State::Ready };
+                    self.untold.extend((task.state == State::Dead).then_some(*id));
                 }
                 State::Scheduled(due) if due <= self.now => task.state = State::Ready,
                 _ => {}
@@ -201,7 +204,7 @@ impl World {
         let task = self.tasks.get_mut(&claim.id);
         let current =
             task.filter(|task| task.token == claim.token.as_u64() && matches!(task.state, State::InFlight(_)));
-        let expected = current.is_some();
+        let (expected, dies) = (current.is_some(), claim.would_die(&Retry::ByPolicy));
         let (queue, lease) = (&self.queue, LeaseLength::secs(LEASE));
         let (applied, next): (bool, Next) = match dice.roll(8) {
             0 | 1 => (
@@ -213,6 +216,7 @@ impl World {
                 Box::new(move |task| {
                     task.failures += 1;
                     task.state = if task.failures >= MAX_ATTEMPTS { State::Dead } else { State::Scheduled(now + WAIT) };
+                    assert_eq!(dies, task.state == State::Dead);
                 }),
             ),
             4 => (
@@ -277,8 +281,9 @@ impl World {
     }
 
     fn sweep(&mut self) {
-        block_on(self.queue.sweep(RetentionLimits::default())).unwrap();
+        let report = block_on(self.queue.sweep(RetentionLimits::default())).unwrap();
         self.move_due();
+        assert_eq!(report.died, std::mem::take(&mut self.untold).into_iter().collect::<Vec<_>>());
     }
 
     fn compare(&self) {

@@ -149,7 +149,7 @@ fn take(
         Err(error) => return Err(error),
     };
     let claimed = transition::claim(&mut stored.task, &request.owner, request.lease.length(), floor, scope.now);
-    scope.save(queue, &stored)?;
+    scope.save_unasked(queue, &stored)?;
     Ok(claimed.then(|| hand_over(stored, queue_name, payload, progress)))
 }
 

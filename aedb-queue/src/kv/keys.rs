@@ -14,6 +14,7 @@
 //!     r len name MAX-priority id                      ready, a line for each task name
 //!     f deadline id                                   in flight
 //!     d state expires id                              finished
+//!     m id                                            became dead without a worker's word; for the next sweep to tell
 //!     k key                                           idempotency key -> id
 //!     x expires key                                   when a finished task's idempotency key ends
 //!   anything else                                   the application's own keys
@@ -152,6 +153,12 @@ impl QueueKeys {
     pub(crate) fn finished(&self, state: StateKind, expires: Timestamp, id: TaskId) -> Vec<u8> {
         let mut key = self.finished_kind(state);
         key.extend_from_slice(&expires.as_micros().to_be_bytes());
+        key.extend_from_slice(&id.as_u64().to_be_bytes());
+        key
+    }
+
+    pub(crate) fn death(&self, id: TaskId) -> Vec<u8> {
+        let mut key = self.key(b'm', 8);
         key.extend_from_slice(&id.as_u64().to_be_bytes());
         key
     }

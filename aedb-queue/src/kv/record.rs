@@ -91,6 +91,14 @@ impl ScopeTxn<'_, '_> {
         self.write(queue, task, queue.index(task))
     }
 
+    /// Writes a changed task that no worker had a say in: if it is dead by now, the next sweep tells.
+    pub(crate) fn save_unasked(&mut self, queue: &QueueKeys, stored: &Stored) -> Result<()> {
+        if matches!(stored.task.state, TaskState::Dead { .. }) {
+            self.txn.put(queue.death(stored.task.id), Vec::new());
+        }
+        self.save(queue, stored)
+    }
+
     /// Writes a changed task: its old index entry and count go, the new ones come.
     pub(crate) fn save(&mut self, queue: &QueueKeys, stored: &Stored) -> Result<()> {
         let task = &stored.task;
@@ -196,6 +204,7 @@ impl ScopeTxn<'_, '_> {
         self.head(queue)?.remove(kind, 0);
         let Some(damaged) = self.txn.get(&queue.primary(id))? else { return Ok(()) };
         self.txn.put(queue.body(id, Slot::Damaged as u8), damaged);
+        self.txn.put(queue.death(id), Vec::new());
         let task = Task {
             id,
             name: Arc::from(if name.is_empty() { "damaged" } else { name }),

@@ -7,7 +7,7 @@ use super::scope::ScopeTxn;
 use super::stats::first_instant;
 use crate::engine::View;
 use crate::error::Result;
-use crate::model::task::{StateKind, Task, TaskState};
+use crate::model::task::{StateKind, Task, TaskId, TaskState};
 use crate::model::transition;
 use crate::store::{RetentionLimits, SweepReport};
 use crate::time::Timestamp;
@@ -26,8 +26,18 @@ pub(crate) fn sweep(scope: &mut ScopeTxn<'_, '_>, queue: &QueueKeys, limits: Ret
     report.promoted = promote(scope, queue, spend(report.reclaimed))?;
     report.keys_expired = expire_keys(scope, queue, spend(report.promoted))?;
     report.pruned = prune(scope, queue, limits, spend(report.keys_expired))?;
-    report.more = spend(report.pruned) == 0;
+    report.died = deaths(scope, queue, limits.steps)?;
+    report.more = spend(report.pruned) == 0 || report.died.len() == limits.steps;
     Ok(report)
+}
+
+/// The deaths that nobody was told of, in the order of enqueue. Whoever gets them is the only one who does.
+fn deaths(scope: &mut ScopeTxn<'_, '_>, queue: &QueueKeys, max: usize) -> Result<Vec<TaskId>> {
+    let prefix = queue.kind(b'm');
+    let found = collect(scope.txn, &prefix, &keys::after(&prefix), max)?;
+    let died = found.iter().filter_map(|key| keys::id_of(key)).collect();
+    found.into_iter().for_each(|key| scope.txn.delete(key));
+    Ok(died)
 }
 
 /// When something becomes due by itself next.
@@ -81,7 +91,7 @@ fn move_due(
         match scope.load(queue, id)? {
             Some(mut stored) if belongs(&stored.task) => {
                 if step(&mut stored.task, scope.now) {
-                    scope.save(queue, &stored)?;
+                    scope.save_unasked(queue, &stored)?;
                 }
             }
             _ => scope.set_aside(queue, &index, state, id, "")?,

@@ -130,7 +130,12 @@ fn refresh(task: &mut Task) {
 }
 
 fn is_spent(task: &Task) -> bool {
-    task.counters.failures >= task.policy.max_attempts
+    spends(task.counters.failures, task.policy.max_attempts)
+}
+
+/// Whether so many failures are all that a task may have.
+pub(crate) fn spends(failures: u32, max_attempts: u32) -> bool {
+    failures >= max_attempts
 }
 
 /// Takes back the attempt that the claim counted.

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::model::json::Json;
 use crate::model::limits;
 use crate::model::task::{Counters, FencingToken, Policy, TaskId};
+use crate::model::transition::{Retry, spends};
 use crate::time::Timestamp;
 
 /// The length of a lease: 1 second to 24 hours.
@@ -123,6 +124,14 @@ pub struct ClaimedTask {
 }
 
 impl ClaimedTask {
+    /// Whether failing this attempt so makes the task dead: by the word of the failure, or as the last that it may have.
+    ///
+    /// The failures and their limit are those of the claim; nothing but this attempt's own outcome changes them while the
+    /// lease is held. So after [`FencedCommit::Applied`](crate::FencedCommit::Applied) it tells what was applied.
+    pub fn would_die(&self, retry: &Retry) -> bool {
+        *retry == Retry::Fatal || spends(self.counters.failures.saturating_add(1), self.max_attempts)
+    }
+
     /// A task that is in no database, for unit tests of handlers: its first attempt, under a lease that does not run out.
     ///
     /// Its token is 0, which no claim hands out, so no store ever takes a write from it. Set the other fields as the test

@@ -1,5 +1,7 @@
 //! Upkeep: what a sweep did, and what a check found.
 
+use crate::model::task::TaskId;
+
 /// How much of what is finished a queue keeps, besides each record's own age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -18,7 +20,7 @@ impl Default for Limits {
 }
 
 /// What one call of sweep did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct SweepReport {
     /// Scheduled tasks that became ready.
@@ -29,6 +31,12 @@ pub struct SweepReport {
     pub keys_expired: u64,
     /// Finished records that were removed.
     pub pruned: u64,
+    /// Tasks that became dead without a worker's word, by lost leases or by damage, in this sweep, in a claim or in a repair
+    /// since the last one; at most `steps` of them.
+    ///
+    /// Each such death is told by one sweep alone, whoever brought it about, in the commit that forgets it: a report that is
+    /// lost is not told again. The task may have been retried or deleted since.
+    pub died: Vec<TaskId>,
     /// True if there is more to do: call again.
     pub more: bool,
 }
