@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use aedb_queue::{Backoff, Db, Effects, ErrorKind, Filter, KeyRange, NewTask, Queue, StateKind};
-use aedb_worker::{Outcome, TaskContext, TaskError, Worker};
+use aedb_worker::{Outcome, TaskContext, TaskError, Worker, WorkerHandle};
 use serde::{Deserialize, Serialize};
 
 const FOLDER: &str = "quickstart-data";
@@ -21,8 +21,7 @@ struct Order {
 }
 
 /// Packs an order: the stock is counted and the receipt enqueued in the commit that acknowledges the task.
-async fn fulfil(cx: TaskContext) -> Result<Outcome, TaskError> {
-    let order: Order = cx.payload()?;
+async fn fulfil(order: Order, cx: TaskContext) -> Result<Outcome, TaskError> {
     tokio::time::sleep(Duration::from_millis(40)).await; // the packing itself
     if order.quantity < 1 {
         return Err(TaskError::new(format!("{} of {} cannot be packed", order.quantity, order.item)));
@@ -34,14 +33,13 @@ async fn fulfil(cx: TaskContext) -> Result<Outcome, TaskError> {
     let shipped = Effects::new()
         .assert_absent(format!("shipped:{}", order.order)) // a second shipment would be refused here
         .put(format!("shipped:{}", order.order), total.to_string());
-    Ok(Outcome::done().effects(shipped).then("shop", NewTask::new("receipt", &order)?))
+    Ok(Outcome::done(()).effects(shipped).then("shop", NewTask::new("receipt", &order)?))
 }
 
 /// Writes a receipt: the follow-up of every shipped order.
-async fn receipt(cx: TaskContext) -> Result<Outcome, TaskError> {
-    let order: Order = cx.payload()?;
+async fn receipt(order: Order, _cx: TaskContext) -> Result<Outcome, TaskError> {
     let text = format!("{}: {} x {}", order.customer, order.quantity, order.item);
-    Ok(Outcome::done().put(format!("receipt:{}", order.order), text))
+    Ok(Outcome::done(()).put(format!("receipt:{}", order.order), text))
 }
 
 /// Stores an order and its task, both or neither. An order that is there already was taken in by an earlier run.
@@ -60,6 +58,12 @@ async fn take_in(queue: &Queue, order: &Order) -> aedb_queue::Result<bool> {
 
 async fn count(db: &Db, prefix: &str) -> aedb_queue::Result<usize> {
     Ok(db.default_scope().kv().scan(KeyRange::prefix(prefix)).await?.len())
+}
+
+/// Whether some task is not finished yet.
+async fn is_open(queue: &Queue) -> aedb_queue::Result<bool> {
+    let stats = queue.stats().await?;
+    Ok(stats.scheduled + stats.ready + stats.in_flight > 0)
 }
 
 async fn summary(db: &Db, queue: &Queue) -> aedb_queue::Result<()> {
@@ -99,8 +103,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let there = ORDERS.lines().count() - new;
     println!("{new} orders taken in, {there} were there from an earlier run. The database is {FOLDER}/shop.db.");
-    let open = queue.stats().await?;
-    if open.scheduled + open.ready + open.in_flight == 0 {
+    if !is_open(&queue).await? {
         println!("All of them were finished by an earlier run; `rm -r {FOLDER}` starts afresh. What it did:");
         return summary(&db, &queue).await.map_err(Into::into);
     }
@@ -118,12 +121,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             .build()
     });
     let workers: Vec<_> = workers.collect::<Result<_, _>>()?;
-    let mut running: Vec<_> = workers.into_iter().map(|worker| tokio::spawn(worker.drain())).collect();
-    while let Some(worker) = running.pop() {
-        while !worker.is_finished() {
-            tokio::time::sleep(Duration::from_millis(250)).await;
-            println!("  {:>4} shipped, {:>4} receipts", count(&db, "shipped:").await?, count(&db, "receipt:").await?);
-        }
+    let handles: Vec<_> = workers.iter().map(Worker::handle).collect();
+    let running: Vec<_> = workers.into_iter().map(|worker| tokio::spawn(worker.run())).collect();
+    while is_open(&queue).await? {
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        println!("  {:>4} shipped, {:>4} receipts", count(&db, "shipped:").await?, count(&db, "receipt:").await?);
+    }
+    handles.iter().for_each(WorkerHandle::shutdown);
+    for worker in running {
         worker.await??;
     }
 

@@ -8,9 +8,9 @@
 //! use aedb_queue::{Db, NewTask};
 //! use aedb_worker::{Outcome, TaskContext, TaskError, Worker};
 //!
-//! async fn greet(cx: TaskContext) -> Result<Outcome, TaskError> {
-//!     let name: String = cx.payload()?;
-//!     Ok(Outcome::done().put(format!("greeted:{name}"), "yes"))
+//! async fn greet(name: String, cx: TaskContext) -> Result<Outcome, TaskError> {
+//!     cx.effects().put(format!("greeted:{name}"), "yes");
+//!     Ok(Outcome::done(()))
 //! }
 //!
 //! let db = Db::memory()?;
@@ -20,14 +20,24 @@
 //! # Ok::<(), aedb_queue::Error>(()) }).unwrap();
 //! ```
 
+mod builder;
 mod context;
 mod error;
+pub mod events;
 mod handler;
+mod layer;
 mod outcome;
 mod run;
+mod state;
+pub mod testing;
 mod worker;
 
-pub use context::TaskContext;
-pub use error::TaskError;
+pub use async_trait::async_trait;
+pub use builder::WorkerBuilder;
+pub use context::{EffectsOf, TaskContext};
+pub use error::{TaskError, TaskResult};
+pub use handler::{Decided, Defaults, Handler};
+pub use layer::{Dead, Layer, Next};
 pub use outcome::Outcome;
-pub use worker::{Worker, WorkerBuilder};
+pub use run::{Health, WorkerHandle, WorkerState};
+pub use worker::Worker;

@@ -1,63 +1,126 @@
 //! What an attempt decides when it does not fail.
 
-use aedb_queue::{Completion, Due, Effects, Json, NewTask, Result};
+use std::time::Duration;
+
+use aedb_queue::{Due, Effects, Json, NewTask, Result, Timestamp};
 use serde::Serialize;
 
 /// What becomes of a task whose handler returned.
 ///
-/// Everything in it becomes durable in one commit, or nothing does.
+/// Everything in it becomes durable in one commit, or nothing does. `T` is the result that a finished task keeps.
+///
+/// ```
+/// use aedb_queue::NewTask;
+/// use aedb_worker::Outcome;
+///
+/// let outcome = Outcome::done(42).put("answer", "42").then("mail", NewTask::new("mail.answer", &42)?);
+/// # drop(outcome);
+/// # Ok::<(), aedb_queue::Error>(())
+/// ```
 #[derive(Debug)]
-pub struct Outcome(pub(crate) Kind);
-
-#[derive(Debug)]
-pub(crate) enum Kind {
-    Done(Completion),
-    Snooze(Due),
+#[must_use = "an outcome is a decision that has to be returned"]
+pub struct Outcome<T = ()> {
+    pub(crate) kind: Kind<T>,
+    pub(crate) effects: Effects,
+    pub(crate) keep: Option<Duration>,
 }
 
-impl Outcome {
-    /// The task is done.
-    pub fn done() -> Self {
-        Self(Kind::Done(Completion::new()))
+#[derive(Debug)]
+pub(crate) enum Kind<T> {
+    Done(T),
+    Snooze(Due),
+    Discard(String),
+    Continue { payload: Json, due: Due },
+}
+
+impl<T> Outcome<T> {
+    fn of(kind: Kind<T>) -> Self {
+        Self { kind, effects: Effects::new(), keep: None }
     }
 
-    /// The task is done, with a result to keep in its record.
+    /// The task is done; its record keeps the result. `()` is no result.
+    pub fn done(result: T) -> Self {
+        Self::of(Kind::Done(result))
+    }
+
+    /// Run the task again this long from now; nothing is charged, and nothing is written.
+    pub fn snooze(wait: Duration) -> Self {
+        Self::of(Kind::Snooze(Due::After(wait)))
+    }
+
+    /// Run the task again at an instant; nothing is charged, and nothing is written.
+    pub fn snooze_until(at: Timestamp) -> Self {
+        Self::of(Kind::Snooze(Due::At(at)))
+    }
+
+    /// The work is no longer wanted: the task ends as cancelled, with this reason in its record, and nothing is written.
+    pub fn discard(reason: impl Into<String>) -> Self {
+        Self::of(Kind::Discard(reason.into()))
+    }
+
+    /// The same task goes on with another input, at once and with a fresh budget of attempts; its progress is cleared.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](aedb_queue::ErrorKind::Invalid) if the result cannot be written as JSON.
-    pub fn done_with<T: Serialize + ?Sized>(result: &T) -> Result<Self> {
-        Json::of(result).map(|result| Self(Kind::Done(Completion::new().result(result))))
+    /// [`ErrorKind::Invalid`](aedb_queue::ErrorKind::Invalid) if the input cannot be written as JSON.
+    pub fn continue_with<I: Serialize + ?Sized>(input: &I) -> Result<Self> {
+        Ok(Self::of(Kind::Continue { payload: Json::of(input)?, due: Due::Now }))
     }
 
-    /// Run the task later; nothing is charged.
-    pub fn snooze(until: Due) -> Self {
-        Self(Kind::Snooze(until))
+    /// The same, this long from now.
+    ///
+    /// # Errors
+    ///
+    /// As [`Outcome::continue_with`].
+    pub fn continue_after<I: Serialize + ?Sized>(wait: Duration, input: &I) -> Result<Self> {
+        Ok(Self::of(Kind::Continue { payload: Json::of(input)?, due: Due::After(wait) }))
     }
 
-    /// Enqueues a follow-up with the acknowledgement.
-    #[must_use]
-    pub fn then(self, queue: &str, task: NewTask) -> Self {
-        self.map(|completion| completion.follow_up(queue, task))
+    /// Enqueues a follow-up in the same commit.
+    pub fn then(mut self, queue: &str, task: NewTask) -> Self {
+        self.effects = self.effects.enqueue(queue, task);
+        self
     }
 
-    /// Writes an application key with the acknowledgement.
-    #[must_use]
-    pub fn put(self, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Self {
-        self.effects(Effects::new().put(key, value))
+    /// Writes an application key in the same commit.
+    pub fn put(mut self, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Self {
+        self.effects = self.effects.put(key, value);
+        self
     }
 
-    /// Applies effects with the acknowledgement.
-    #[must_use]
-    pub fn effects(self, effects: Effects) -> Self {
-        self.map(|completion| completion.effects(effects))
+    /// Applies effects in the same commit.
+    pub fn effects(mut self, effects: Effects) -> Self {
+        self.effects = self.effects.and(effects);
+        self
     }
 
-    /// A snoozed task commits nothing, so there is nothing to add to it.
-    fn map(self, add: impl FnOnce(Completion) -> Completion) -> Self {
-        match self.0 {
-            Kind::Done(completion) => Self(Kind::Done(add(completion))),
-            snooze @ Kind::Snooze(_) => Self(snooze),
-        }
+    /// How long the finished record is kept, instead of what the task says.
+    pub fn keep(mut self, keep: Duration) -> Self {
+        self.keep = Some(keep);
+        self
+    }
+
+    /// The result, if the task is done.
+    pub fn result(&self) -> Option<&T> {
+        if let Kind::Done(result) = &self.kind { Some(result) } else { None }
+    }
+
+    /// What is written and enqueued in the same commit.
+    pub fn writes(&self) -> &Effects {
+        &self.effects
+    }
+
+    /// The same outcome with its result as JSON.
+    pub(crate) fn into_json(self) -> Result<Outcome<Json>>
+    where
+        T: Serialize,
+    {
+        let kind = match self.kind {
+            Kind::Done(result) => Kind::Done(Json::of(&result)?),
+            Kind::Snooze(due) => Kind::Snooze(due),
+            Kind::Discard(reason) => Kind::Discard(reason),
+            Kind::Continue { payload, due } => Kind::Continue { payload, due },
+        };
+        Ok(Outcome { kind, effects: self.effects, keep: self.keep })
     }
 }

@@ -23,8 +23,9 @@ async fn a_handler_that_returns_completes_its_task_with_its_effects_and_follow_u
     let db = db();
     let queue = db.queue("q").unwrap();
     let id = queue.enqueue(task("first")).await.unwrap().id;
-    let first = |_: TaskContext| async { Ok(Outcome::done_with(&7)?.put("k", "v").then("q", task("second"))) };
-    let second = |cx: TaskContext| async move { Ok(Outcome::done().put("second", cx.idempotency_key("step"))) };
+    let first = |_: u32, _: TaskContext| async { Ok(Outcome::done(7).put("k", "v").then("q", task("second"))) };
+    let second =
+        |_: u32, cx: TaskContext| async move { Ok(Outcome::done(()).put("second", cx.idempotency_key("step"))) };
     Worker::builder(&db)
         .queue("q")
         .handler("first", first)
@@ -48,6 +49,13 @@ async fn c29_errors_and_panics_of_every_kind_are_failures_and_the_worker_goes_on
             panic!("in drop");
         }
     }
+    fn boom(payload: &str) -> Result<Outcome, TaskError> {
+        match payload {
+            "str" => panic!("boom"),
+            "string" => panic!("{}", String::from("boom")),
+            _ => std::panic::panic_any(7),
+        }
+    }
     let db = db();
     let queue = db.queue("q").unwrap();
     let names = ["error", "str", "string", "any", "drop", "early"];
@@ -57,15 +65,17 @@ async fn c29_errors_and_panics_of_every_kind_are_failures_and_the_worker_goes_on
     }
     let worker = Worker::builder(&db)
         .queue("q")
-        .handler("error", |_| async { Err(TaskError::new("boom")) })
-        .handler("str", |_| async { panic!("boom") })
-        .handler("string", |_| async { panic!("{}", String::from("boom")) })
-        .handler("any", |_| async { std::panic::panic_any(7) })
-        .handler("drop", |_| async {
+        .handler("error", |_: u32, _| async { Err::<Outcome, _>(TaskError::new("boom")) })
+        .handler("str", |_: u32, _| async { boom("str") })
+        .handler("string", |_: u32, _| async { boom("string") })
+        .handler("any", |_: u32, _| async { boom("any") })
+        .handler("drop", |_: u32, _| async {
             let _bomb = Bomb;
-            Ok(Outcome::done())
+            Ok(Outcome::done(()))
         })
-        .handler("early", |_| -> std::future::Ready<Result<Outcome, TaskError>> { panic!("before the future") });
+        .handler("early", |_: u32, _| -> std::future::Ready<Result<Outcome, TaskError>> {
+            panic!("before the future")
+        });
     worker.build().unwrap().drain().await.unwrap();
     for (id, name) in ids.into_iter().zip(names) {
         let record = queue.get(id).await.unwrap().unwrap();
@@ -79,7 +89,7 @@ async fn a_fatal_error_is_tried_once() {
     let db = db();
     let queue = db.queue("q").unwrap();
     let id = queue.enqueue(task("n")).await.unwrap().id;
-    let fatal = |_: TaskContext| async { Err(TaskError::new("no such card").fatal()) };
+    let fatal = |_: u32, _: TaskContext| async { Err::<Outcome, _>(TaskError::new("no such card").fatal()) };
     Worker::builder(&db).queue("q").handler("n", fatal).build().unwrap().drain().await.unwrap();
     let record = queue.get(id).await.unwrap().unwrap();
     assert!(matches!(record.state, TaskState::Dead { reason: DeadReason::Fatal, .. }));
@@ -90,7 +100,7 @@ async fn a_fatal_error_is_tried_once() {
 async fn c61_a_checkpoint_survives_a_failure() {
     let db = db();
     db.queue("q").unwrap().enqueue(task("n")).await.unwrap();
-    let steps = |cx: TaskContext| async move {
+    let steps = |_: u32, cx: TaskContext| async move {
         let done: Option<u32> = cx.progress()?;
         if done.is_none() {
             for step in 1..=100 {
@@ -98,7 +108,7 @@ async fn c61_a_checkpoint_survives_a_failure() {
             }
             return Err(TaskError::new("after the last step"));
         }
-        Ok(Outcome::done().put("seen", done.unwrap_or(0).to_string()))
+        Ok(Outcome::done(()).put("seen", done.unwrap_or(0).to_string()))
     };
     Worker::builder(&db).queue("q").handler("n", steps).build().unwrap().drain().await.unwrap();
     assert_eq!(db.default_scope().kv().get("seen").await.unwrap().as_deref(), Some(b"100".as_slice()));
@@ -111,9 +121,9 @@ async fn c43_a_shutdown_gives_unfinished_tasks_back_and_charges_nothing() {
     let id = queue.enqueue(task("n")).await.unwrap().id;
     let started = Arc::new(Notify::new());
     let starting = Arc::clone(&started);
-    let endless = move |_: TaskContext| {
+    let endless = move |_: u32, _: TaskContext| {
         starting.notify_one();
-        std::future::pending()
+        std::future::pending::<Result<Outcome, TaskError>>()
     };
     let worker =
         Worker::builder(&db).queue("q").handler("n", endless).grace(Duration::from_millis(10)).build().unwrap();
@@ -131,13 +141,13 @@ async fn c42_attempts_that_finish_within_the_grace_are_committed() {
     queue.enqueue_batch(vec![task("n"); 100]).await.unwrap();
     let (started, gate) = (Arc::new(AtomicU32::new(0)), Arc::new(Notify::new()));
     let (count, open) = (Arc::clone(&started), Arc::clone(&gate));
-    let wait = move |_: TaskContext| {
+    let wait = move |_: u32, _: TaskContext| {
         let (count, open) = (Arc::clone(&count), Arc::clone(&open));
         async move {
             let opened = open.notified();
             count.fetch_add(1, Ordering::SeqCst);
             opened.await;
-            Ok(Outcome::done())
+            Ok(Outcome::done(()))
         }
     };
     let worker = Worker::builder(&db).queue("q").handler("n", wait).concurrency(100).build().unwrap();
@@ -159,7 +169,7 @@ async fn tasks_of_unknown_names_are_left_alone() {
     queue.enqueue(task("n")).await.unwrap();
     Worker::builder(&db)
         .queue("q")
-        .handler("n", |_| async { Ok(Outcome::done()) })
+        .handler("n", |_: u32, _| async { Ok(Outcome::done(())) })
         .build()
         .unwrap()
         .drain()
@@ -176,9 +186,9 @@ async fn a_cancelled_task_interrupts_its_handler_by_the_next_heartbeat() {
     let id = queue.enqueue(task("n")).await.unwrap().id;
     let started = Arc::new(Notify::new());
     let starting = Arc::clone(&started);
-    let endless = move |_: TaskContext| {
+    let endless = move |_: u32, _: TaskContext| {
         starting.notify_one();
-        std::future::pending()
+        std::future::pending::<Result<Outcome, TaskError>>()
     };
     let worker = Worker::builder(&db).queue("q").handler("n", endless).lease(Duration::from_secs(1)).build().unwrap();
     let running = tokio::spawn(worker.drain());
@@ -196,12 +206,12 @@ async fn c12_a_handler_of_many_leases_keeps_its_task() {
     let started = Arc::new(Notify::new());
     let (starting, gate) = (Arc::clone(&started), Arc::new(Notify::new()));
     let open = Arc::clone(&gate);
-    let wait = move |_: TaskContext| {
+    let wait = move |_: u32, _: TaskContext| {
         let open = Arc::clone(&open);
         starting.notify_one();
         async move {
             open.notified().await;
-            Ok(Outcome::done())
+            Ok(Outcome::done(()))
         }
     };
     let worker = Worker::builder(&db).queue("q").handler("n", wait).lease(Duration::from_secs(1)).build().unwrap();
@@ -226,28 +236,31 @@ async fn a_worker_that_cannot_be_built_names_every_mistake() {
         .build()
         .unwrap_err()
         .to_string();
-    for mistake in ["queue name is empty", "owner \"\"", "no handlers", "concurrency 0", "a lease of 0ns"] {
+    for mistake in ["queue name is empty", "owner \"\"", "no handlers", "concurrency 0", "the lease, 0ns"] {
         assert!(error.contains(mistake), "{mistake} is missing in: {error}");
     }
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn a_worker_removes_what_is_finished_and_old() {
     let clock = ManualClock::default();
     let db = Db::builder().clock(clock.clone()).inline().memory().unwrap();
     let queue = db.queue("q").unwrap();
     let id = queue.enqueue(task("n")).await.unwrap().id;
-    let worker = Worker::builder(&db).queue("q").handler("n", |_| async { Ok(Outcome::done()) }).build().unwrap();
+    let worker = Worker::builder(&db)
+        .queue("q")
+        .handler("n", |_: u32, _| async { Ok(Outcome::done(())) })
+        .poll_interval(Duration::from_millis(10));
     let watching = queue.clone();
     let stop = async move {
         while watching.stats().await.unwrap().done == 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        clock.advance(Duration::from_secs(25 * 3600));
+        clock.advance(Duration::from_hours(25));
         while watching.get(id).await.unwrap().is_some() {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    worker.run_until(stop).await.unwrap();
+    worker.build().unwrap().run_until(stop).await.unwrap();
     assert_eq!(queue.stats().await.unwrap().done, 0);
 }

@@ -25,11 +25,13 @@ fn on(db: &Db) -> WorkerBuilder {
 }
 
 /// A handler that tells when it starts, and never ends by itself.
-fn endless(started: &Arc<Notify>) -> impl Fn(TaskContext) -> std::future::Pending<Result<Outcome, TaskError>> + use<> {
+fn endless(
+    started: &Arc<Notify>,
+) -> impl Fn(u32, TaskContext) -> std::future::Pending<Result<Outcome, TaskError>> + use<> {
     let started = Arc::clone(started);
-    move |_| {
+    move |_, _| {
         started.notify_one();
-        std::future::pending()
+        std::future::pending::<Result<Outcome, TaskError>>()
     }
 }
 
@@ -45,12 +47,12 @@ async fn a_handler_that_watches_for_the_stop_has_the_grace_to_save_its_progress(
     let (db, queue, id) = one_task().await;
     let started = Arc::new(Notify::new());
     let starting = Arc::clone(&started);
-    let saving = move |cx: TaskContext| {
+    let saving = move |_: u32, cx: TaskContext| {
         starting.notify_one();
         async move {
             cx.cancelled().await;
             cx.checkpoint(&"half way").await?;
-            Err(TaskError::new("interrupted"))
+            Err::<Outcome, _>(TaskError::new("interrupted"))
         }
     };
     let worker = on(&db).handler("n", saving).build().unwrap();
@@ -65,12 +67,12 @@ async fn a_failure_during_the_grace_that_has_nothing_to_do_with_the_stop_is_a_fa
     let (db, queue, id) = one_task().await;
     let (started, gate) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (starting, open) = (Arc::clone(&started), Arc::clone(&gate));
-    let failing = move |_: TaskContext| {
+    let failing = move |_: u32, _: TaskContext| {
         let open = Arc::clone(&open);
         starting.notify_one();
         async move {
             open.notified().await;
-            Err(TaskError::new("boom"))
+            Err::<Outcome, _>(TaskError::new("boom"))
         }
     };
     let worker = on(&db).handler("n", failing).build().unwrap();
@@ -93,12 +95,12 @@ async fn a_panic_while_an_attempt_is_dropped_leaves_nothing_behind() {
     let (db, queue, id) = one_task().await;
     let started = Arc::new(Notify::new());
     let starting = Arc::clone(&started);
-    let armed = move |_: TaskContext| {
+    let armed = move |_: u32, _: TaskContext| {
         let starting = Arc::clone(&starting);
         async move {
             let _bomb = Bomb;
             starting.notify_one();
-            std::future::pending().await
+            std::future::pending::<Result<Outcome, TaskError>>().await
         }
     };
     let worker = on(&db).handler("n", armed).grace(Duration::ZERO).build().unwrap();
@@ -126,10 +128,10 @@ async fn a_handler_that_blocks_its_thread_cannot_hold_the_worker_up() {
     let started = Arc::new(Notify::new());
     let (starting, (release, gate)) = (Arc::clone(&started), mpsc::channel::<()>());
     let gate = std::sync::Mutex::new(gate);
-    let blocking = move |_: TaskContext| {
+    let blocking = move |_: u32, _: TaskContext| {
         starting.notify_one();
         let _ = gate.lock().unwrap().recv();
-        std::future::ready(Ok(Outcome::done()))
+        std::future::ready(Ok(Outcome::done(())))
     };
     let worker = on(&db).handler("n", blocking).grace(Duration::from_millis(10)).build().unwrap();
     let stopped = worker.run_until(async move { started.notified().await });
@@ -138,7 +140,7 @@ async fn a_handler_that_blocks_its_thread_cannot_hold_the_worker_up() {
     within.unwrap().unwrap();
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn an_attempt_whose_lease_was_taken_over_is_cancelled_and_writes_nothing() {
     let clock = ManualClock::default();
     let db = Db::builder().clock(clock.clone()).inline().memory().unwrap();
@@ -146,20 +148,20 @@ async fn an_attempt_whose_lease_was_taken_over_is_cancelled_and_writes_nothing()
     let started = Arc::new(Notify::new());
     let stopped = Arc::new(Notify::new());
     let (starting, stopping) = (Arc::clone(&started), Arc::clone(&stopped));
-    let watching = move |cx: TaskContext| {
+    let watching = move |_: u32, cx: TaskContext| {
         let stopping = Arc::clone(&stopping);
         starting.notify_one();
         async move {
             cx.cancelled().await;
             stopping.notify_one();
-            Ok(Outcome::done().put("k", "from the worker that lost its lease"))
+            Ok(Outcome::done(()).put("k", "from the worker that lost its lease"))
         }
     };
-    let worker = on(&db).handler("n", watching).concurrency(1).lease(Duration::from_secs(9)).build().unwrap();
+    let worker = on(&db).handler("n", watching).concurrency(1).lease(Duration::from_secs(1)).build().unwrap();
     let (thief, taken) = (queue.clone(), Arc::clone(&stopped));
     let stop = async move {
         started.notified().await;
-        clock.advance(Duration::from_secs(10));
+        clock.advance(Duration::from_secs(2));
         let request = ClaimRequest::new("thief", LeaseLength::secs(60));
         assert_eq!(thief.claim(request).await.unwrap().len(), 1);
         taken.notified().await;
@@ -174,7 +176,8 @@ async fn an_attempt_whose_lease_was_taken_over_is_cancelled_and_writes_nothing()
 async fn a_worker_that_may_not_claim_says_so_instead_of_waiting() {
     let (db, _, _) = one_task().await;
     let stranger = db.default_scope().as_caller("stranger").unwrap();
-    let worker = Worker::builder_in(stranger).queue("q").handler("n", |_| async { Ok(Outcome::done()) }).build();
+    let worker =
+        Worker::builder_in(stranger).queue("q").handler("n", |_: u32, _| async { Ok(Outcome::done(())) }).build();
     let run = worker.unwrap().run_until(std::future::pending());
     let error = tokio::time::timeout(Duration::from_secs(5), run).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), aedb_queue::ErrorKind::PermissionDenied);

@@ -58,6 +58,21 @@ pub enum Effect {
 #[derive(Debug, Clone, Default)]
 pub struct Effects(pub(crate) Vec<Effect>);
 
+impl IntoIterator for Effects {
+    type Item = Effect;
+    type IntoIter = std::vec::IntoIter<Effect>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl FromIterator<Effect> for Effects {
+    fn from_iter<I: IntoIterator<Item = Effect>>(effects: I) -> Self {
+        Self(effects.into_iter().collect())
+    }
+}
+
 impl Effects {
     /// No effects.
     pub fn new() -> Self {
@@ -105,6 +120,18 @@ impl Effects {
     pub fn with(mut self, effect: Effect) -> Self {
         self.0.push(effect);
         self
+    }
+
+    /// These, then the others.
+    #[must_use]
+    pub fn and(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
+        self
+    }
+
+    /// Each of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Effect> {
+        self.0.iter()
     }
 
     /// How many there are.

@@ -159,6 +159,11 @@ impl NewTask {
         self
     }
 
+    /// The value of a metadata name, if it has one.
+    pub fn metadata_value(&self, name: &str) -> Option<&str> {
+        self.metadata.iter().find(|(has, _)| &**has == name).map(|(_, value)| &**value)
+    }
+
     /// The handler's name.
     pub fn name(&self) -> &str {
         &self.name

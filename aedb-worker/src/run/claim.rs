@@ -1,120 +1,153 @@
-//! The claim loop: a permit first, then a claim, so that nothing is leased that cannot start now.
+//! The claim loop: slots first, then a claim, so that nothing is leased that cannot start soon.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aedb_queue::{ClaimRequest, ClaimedTask, ErrorKind, Filter, LeaseLength, Result, StateKind};
-use tokio::sync::Semaphore;
+use aedb_queue::{ClaimRequest, ClaimedTask, Error, ErrorKind, LeaseLength, Result};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
-use super::{Running, Stop, StopOnDrop, attempt, heartbeat, sweep};
-use crate::worker::Worker;
+use super::attempt;
+use super::entry::Begin;
+use super::lines::{CROWDED, Turns};
+use super::pause::Pause;
+use super::{Mode, Shared, WorkerState, monotonic};
+use crate::events;
 
-/// How long one claim waits for work; the loop looks around in between.
-const WAIT: Duration = Duration::from_secs(1);
-/// The same when draining, where an empty queue means the end.
-const DRAIN_WAIT: Duration = Duration::from_millis(50);
-/// The longest pause after claims that failed.
-const PAUSE: Duration = Duration::from_secs(5);
-/// How long a stop waits, after the grace, for what was forced to end. A handler that blocks its thread cannot be; its
-/// lease runs out.
-const LAST: Duration = Duration::from_secs(1);
+/// How much longer than its wait a claim may take before the loop asks anew.
+const SLACK: Duration = Duration::from_secs(5);
 
-/// What all parts of a running worker share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) worker: Worker,
-    pub(crate) running: Running,
-    pub(crate) stop: Stop,
-}
-
-pub(crate) async fn run(worker: Worker, stop: impl Future<Output = ()>, drain: bool) -> Result<()> {
-    let permits = Arc::new(Semaphore::new(worker.concurrency));
-    let shared = Arc::new(Shared { worker, running: Running::default(), stop: Stop::default() });
-    let (attempts, services, over) = (TaskTracker::new(), TaskTracker::new(), CancellationToken::new());
-    let (_over, _stop) = (over.clone().drop_guard(), StopOnDrop(shared.stop.clone()));
-    services.spawn(heartbeat::beat(Arc::clone(&shared), over.clone()));
-    services.spawn(sweep::sweep(Arc::clone(&shared), over.clone()));
-    let claimed = tokio::select! {
-        () = stop => Ok(()),
-        ended = claim_loop(&shared, &permits, &attempts, drain) => ended,
-    };
-    attempts.close();
-    shared.stop.ask();
-    if timeout(shared.worker.grace, attempts.wait()).await.is_err() {
-        shared.stop.force();
-        let _ = timeout(LAST, attempts.wait()).await;
-    }
-    over.cancel();
-    services.close();
-    services.wait().await;
-    claimed
-}
-
-async fn claim_loop(shared: &Arc<Shared>, permits: &Arc<Semaphore>, attempts: &TaskTracker, drain: bool) -> Result<()> {
-    let worker = &shared.worker;
-    let request = ClaimRequest::new(Arc::clone(&worker.owner), LeaseLength::of(worker.lease))
-        .names(worker.handlers.keys().cloned())
-        .wait(if drain { DRAIN_WAIT } else { WAIT });
-    let mut pause = Duration::from_millis(50);
+/// Claims and starts attempts until it is dropped, or nothing is due if it drains.
+pub(crate) async fn claim(shared: &Arc<Shared>, mode: Mode) -> Result<()> {
+    let mut turns = Turns::new(&shared.parts.lines, shared.parts.strict);
+    let mut pause = Pause::new();
     loop {
-        // The semaphore is never closed, so this always gets a permit.
-        let Ok(permit) = permits.acquire().await else { return Ok(()) };
-        let free = 1 + permits.available_permits();
-        drop(permit);
-        match worker.queue.claim(request.clone().max(free)).await {
-            Ok(tasks) if tasks.is_empty() && drain && attempts.is_empty() && is_drained(worker).await? => return Ok(()),
-            Ok(tasks) => {
-                pause = Duration::from_millis(50);
-                for task in tasks {
-                    start(shared, permits, attempts, task);
+        shared.control.resumed().await;
+        let mut slots = free_slots(shared).await?;
+        match fetch(shared, &mut turns, &mut slots, mode).await {
+            Ok(0) if mode == Mode::Drain => {
+                drop(slots);
+                let changed = shared.running.changed.notified();
+                if shared.running.is_empty() {
+                    return Ok(());
                 }
+                changed.await;
             }
+            Ok(_) => pause.reset(),
             Err(error) if is_final(error.kind()) => return Err(error),
-            Err(_) => {
-                sleep(pause).await;
-                pause = (pause * 2).min(PAUSE);
+            Err(error) => {
+                shared.control.set(WorkerState::Failing);
+                events::store_away("claim", pause.failed(), &error);
+                drop(slots);
+                sleep(pause.next()).await;
             }
         }
     }
+}
+
+/// Waits for a free slot, then takes all that are free.
+async fn free_slots(shared: &Shared) -> Result<OwnedSemaphorePermit> {
+    let closed = |_| Error::new(ErrorKind::Unavailable, "the worker has stopped");
+    if shared.slots.available_permits() == 0 {
+        shared.control.set(WorkerState::Busy);
+    }
+    let mut slots = Arc::clone(&shared.slots).acquire_owned().await.map_err(closed)?;
+    let more = u32::try_from(shared.slots.available_permits()).unwrap_or(u32::MAX);
+    // Only this loop takes slots, so those that were free still are.
+    if more > 0
+        && let Ok(more) = Arc::clone(&shared.slots).try_acquire_many_owned(more)
+    {
+        slots.merge(more);
+    }
+    shared.control.set(WorkerState::Polling);
+    Ok(slots)
+}
+
+/// Asks each queue in its turn; if none has work, waits on all of them. Answers how many attempts it started.
+async fn fetch(shared: &Arc<Shared>, turns: &mut Turns, slots: &mut OwnedSemaphorePermit, mode: Mode) -> Result<usize> {
+    let (order, mut started) = (turns.order(), 0);
+    let waits_at_once = order.len() == 1 && mode == Mode::Forever;
+    if !waits_at_once {
+        for line in &order {
+            let free = slots.num_permits();
+            if free == 0 {
+                break;
+            }
+            let tasks = ask(shared, *line, turns.share(*line, free), Duration::ZERO).await?;
+            shared.control.set(WorkerState::Polling);
+            if tasks.is_empty() {
+                turns.idle(*line);
+            } else {
+                turns.serve(*line, tasks.len());
+            }
+            started += begin(shared, *line, tasks, slots);
+        }
+    }
+    if started > 0 || mode == Mode::Drain {
+        return Ok(started);
+    }
+    let (line, tasks) = wait(shared, &order, slots.num_permits()).await?;
+    turns.serve(line, tasks.len());
+    Ok(begin(shared, line, tasks, slots))
+}
+
+/// Waits until one of the queues has work. The claims on the others are dropped, and give back what they got meanwhile.
+async fn wait(shared: &Shared, order: &[usize], free: usize) -> Result<(usize, Vec<ClaimedTask>)> {
+    let asked = order.len().min(free);
+    let wait = if asked < order.len() { CROWDED.min(shared.parts.poll) } else { shared.parts.poll };
+    let claims =
+        order.iter().take(asked).map(|line| async move { (*line, ask(shared, *line, free / asked, wait).await) });
+    let mut claims: FuturesUnordered<_> = claims.collect();
+    loop {
+        tokio::select! {
+            answered = claims.next() => match answered {
+                Some((line, Ok(tasks))) if !tasks.is_empty() => return Ok((line, tasks)),
+                Some((_, Ok(_))) => {}
+                Some((_, Err(error))) => return Err(error),
+                None => return Ok((order.first().copied().unwrap_or(0), Vec::new())),
+            },
+            () = shared.control.paused() => return Ok((order.first().copied().unwrap_or(0), Vec::new())),
+        }
+    }
+}
+
+async fn ask(shared: &Shared, line: usize, most: usize, wait: Duration) -> Result<Vec<ClaimedTask>> {
+    let parts = &shared.parts;
+    let request = ClaimRequest::new(Arc::clone(&parts.owner), LeaseLength::of(parts.lease))
+        .names(parts.registry.keys().cloned())
+        .max(most)
+        .wait(wait);
+    let late = |_| Err(Error::new(ErrorKind::Unavailable, "the store did not answer a claim"));
+    timeout(wait + SLACK, parts.line(line).claim(request)).await.unwrap_or_else(late)
+}
+
+/// Starts attempts, one slot each.
+fn begin(shared: &Arc<Shared>, line: usize, tasks: Vec<ClaimedTask>, slots: &mut OwnedSemaphorePermit) -> usize {
+    let count = tasks.len();
+    for task in tasks {
+        // A claim asks for no more tasks than there are slots.
+        let Some(slot) = slots.split(1) else { return count };
+        start(shared, line, task, slot);
+    }
+    events::in_flight(shared.running.count());
+    count
+}
+
+fn start(shared: &Arc<Shared>, line: usize, task: ClaimedTask, slot: OwnedSemaphorePermit) {
+    let parts = &shared.parts;
+    events::claimed(&task);
+    // By the store's clock, because a claim that waited may have been served long after it was sent.
+    let left = task.deadline.saturating_since(parts.now());
+    let lease = parts.registry.get(&task.name).and_then(|found| found.defaults.lease).unwrap_or(parts.lease);
+    let safe = monotonic::now() + left;
+    let entry = shared.running.begin(Begin { task, line, lease, safe, checkpoint_every: parts.checkpoint_every, slot });
+    let attempt = shared.attempts.spawn(attempt::live(Arc::clone(shared), Arc::clone(&entry)));
+    entry.spawned(attempt.abort_handle());
 }
 
 /// Whether the same claim can never be served: then the worker ends and says why, instead of waiting for ever.
 fn is_final(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Invalid | ErrorKind::TooLarge | ErrorKind::PermissionDenied)
-}
-
-/// Starts an attempt. Only this loop takes permits, and it claimed no more than were free, so one is there.
-fn start(shared: &Arc<Shared>, permits: &Arc<Semaphore>, attempts: &TaskTracker, task: ClaimedTask) {
-    let permit = Arc::clone(permits).try_acquire_owned();
-    let (shared, task) = (Arc::clone(shared), Arc::new(task));
-    let stop = shared.stop.of_one();
-    shared.running.begin(&task, stop.clone());
-    attempts.spawn(async move {
-        attempt::live(&shared, task, stop).await;
-        drop(permit);
-    });
-}
-
-/// Whether no task of our names waits for an instant or runs elsewhere.
-async fn is_drained(worker: &Worker) -> Result<bool> {
-    for name in worker.handlers.keys() {
-        for state in [StateKind::Scheduled, StateKind::Ready, StateKind::InFlight] {
-            let mut filter = Filter::state(state).name(Arc::clone(name)).limit(1);
-            loop {
-                let page = worker.queue.list(filter.clone()).await?;
-                if !page.tasks.is_empty() {
-                    return Ok(false);
-                }
-                match page.next {
-                    Some(next) => filter = filter.after(Some(next)),
-                    None => break,
-                }
-            }
-        }
-    }
-    Ok(true)
 }

@@ -1,94 +1,207 @@
 //! A running worker: it claims, attempts, keeps leases alive, settles and sweeps; one file each.
+//!
+//! Handlers run on the application's runtime. Everything else runs on one thread and runtime of the worker's own, so a
+//! handler that blocks its thread delays only itself.
+//!
+//! ```text
+//!            claim ──> attempt ──> settle          a slot is taken before the claim and freed by the settle
+//!                         ^
+//!   heartbeat ── extends, asks to stop, drops      sweep, presence: upkeep
+//! ```
 
 pub(crate) mod attempt;
-pub(crate) mod claim;
-pub(crate) mod heartbeat;
+mod claim;
+mod control;
+mod entry;
+mod heartbeat;
+mod lines;
+mod monotonic;
+mod pause;
+mod presence;
 pub(crate) mod settle;
-pub(crate) mod sweep;
+mod supervise;
+mod sweep;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::future::Future;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
-use aedb_queue::{ClaimedTask, FencingToken, TaskId};
+use aedb_queue::{Decision, Error, ErrorKind, Queue, Result, TaskId, Timestamp};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// How attempts are stopped: first asked, so that they can save what they have, then forced.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Stop {
-    asked: CancellationToken,
-    forced: CancellationToken,
-}
+use crate::events;
+use crate::layer::Dead;
+use crate::worker::Parts;
 
-impl Stop {
-    /// The same for one attempt: it stops with all, or alone.
-    pub(crate) fn of_one(&self) -> Self {
-        Self { asked: self.asked.child_token(), forced: self.forced.child_token() }
-    }
+pub(crate) use control::Control;
+pub use control::{Health, WorkerHandle, WorkerState};
+pub(crate) use entry::{Entry, Running};
+pub(crate) use lines::Line;
+pub(crate) use presence::host;
+use settle::Settles;
+use supervise::supervise;
 
-    pub(crate) fn ask(&self) {
-        self.asked.cancel();
-    }
+/// How long a stop waits, after the grace, for what was told to end, and then once more for what was given back over its head.
+const LAST: Duration = Duration::from_millis(400);
 
-    pub(crate) fn force(&self) {
-        self.asked.cancel();
-        self.forced.cancel();
-    }
-
-    pub(crate) async fn asked(&self) {
-        self.asked.cancelled().await;
-    }
-
-    pub(crate) async fn forced(&self) {
-        self.forced.cancelled().await;
-    }
-
-    pub(crate) fn is_forced(&self) -> bool {
-        self.forced.is_cancelled()
-    }
-}
-
-/// Forces all attempts to stop when it goes, so that a run that is dropped half way leaves nothing running.
+/// What all parts of a running worker share.
 #[derive(Debug)]
-pub(crate) struct StopOnDrop(pub(crate) Stop);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.force();
-    }
+pub(crate) struct Shared {
+    pub(crate) parts: Parts,
+    pub(crate) control: Arc<Control>,
+    pub(crate) running: Running,
+    pub(crate) settles: Settles,
+    /// One for each task that may be claimed.
+    pub(crate) slots: Arc<Semaphore>,
+    /// One for each handler that may run.
+    pub(crate) turns: Arc<Semaphore>,
+    /// The application's runtime.
+    attempts: Handle,
 }
 
-/// The attempts that run now, by task and token: the same task may come back while an old attempt still ends.
-#[derive(Debug, Default)]
-pub(crate) struct Running(Mutex<BTreeMap<(TaskId, FencingToken), Entry>>);
-
-#[derive(Debug, Clone)]
-struct Entry {
-    task: Arc<ClaimedTask>,
-    stop: Stop,
-}
-
-impl Running {
-    fn with<T>(&self, act: impl FnOnce(&mut BTreeMap<(TaskId, FencingToken), Entry>) -> T) -> T {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+impl Shared {
+    /// The queue that an attempt's task came from.
+    pub(crate) fn line(&self, entry: &Entry) -> &Queue {
+        self.parts.line(entry.line)
     }
 
-    pub(crate) fn begin(&self, task: &Arc<ClaimedTask>, stop: Stop) {
-        let entry = Entry { task: Arc::clone(task), stop };
-        self.with(|running| running.insert((task.id, task.token), entry));
-    }
-
-    pub(crate) fn end(&self, task: &ClaimedTask) {
-        self.with(|running| running.remove(&(task.id, task.token)));
-    }
-
-    pub(crate) fn tasks(&self) -> Vec<Arc<ClaimedTask>> {
-        self.with(|running| running.values().map(|entry| Arc::clone(&entry.task)).collect())
-    }
-
-    /// Tells one attempt to stop.
-    pub(crate) fn cancel(&self, task: &ClaimedTask) {
-        if let Some(entry) = self.with(|running| running.get(&(task.id, task.token)).cloned()) {
-            entry.stop.force();
+    /// Tells the layers of a death, on the application's runtime.
+    pub(crate) fn died(&self, dead: Dead) {
+        if self.parts.layers.is_empty() {
+            return;
         }
+        let layers = self.parts.layers.clone();
+        self.attempts.spawn(async move {
+            for layer in layers {
+                layer.on_dead(&dead).await;
+            }
+        });
+    }
+
+    /// The same for tasks that a sweep found dead.
+    pub(crate) async fn bury(&self, queue: &Queue, ids: &[TaskId]) {
+        for id in ids {
+            let Ok(Some(record)) = queue.get(*id).await else { continue };
+            let error = Arc::from("its workers were lost as often as allowed");
+            self.died(Dead { queue: queue.name().into(), id: *id, name: record.name, error });
+        }
+    }
+}
+
+/// How a run ends by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Never.
+    Forever,
+    /// When nothing is due and nothing runs.
+    Drain,
+}
+
+/// Runs a worker until a future ends, or it ends by itself.
+pub(crate) async fn run(parts: Parts, control: Arc<Control>, mode: Mode, stop: impl Future<Output = ()>) -> Result<()> {
+    let attempts = Handle::try_current()
+        .map_err(|error| Error::invalid("a worker runs its handlers on a tokio runtime; start one").caused_by(error))?;
+    let (slots, turns) = (parts.concurrency + parts.prefetch, parts.concurrency);
+    let shared = Arc::new(Shared {
+        slots: Arc::new(Semaphore::new(slots)),
+        turns: Arc::new(Semaphore::new(turns)),
+        control: Arc::clone(&control),
+        running: Running::default(),
+        settles: Settles::default(),
+        attempts,
+        parts,
+    });
+    let _abandon = control.abandon.clone().drop_guard();
+    let mut ended = on_own_thread(shared, mode)?;
+    tokio::select! {
+        () = stop => control.stop.cancel(),
+        ended = &mut ended => return ended.unwrap_or_else(|_| Err(thread_died())),
+    }
+    ended.await.unwrap_or_else(|_| Err(thread_died()))
+}
+
+fn thread_died() -> Error {
+    Error::new(ErrorKind::Unavailable, "the worker's own thread has died; its leases run out by themselves")
+}
+
+/// Starts the worker's thread, which serves until the control says stop.
+fn on_own_thread(shared: Arc<Shared>, mode: Mode) -> Result<oneshot::Receiver<Result<()>>> {
+    let fails = |error: std::io::Error| {
+        Error::new(ErrorKind::Unavailable, "the worker's own thread could not be started").caused_by(error)
+    };
+    let own = Builder::new_current_thread().enable_time().build().map_err(fails)?;
+    let (tell, ended) = oneshot::channel();
+    let serve = move || {
+        let _ = tell.send(own.block_on(serve(shared, mode)));
+    };
+    thread::Builder::new().name("aedb-worker".into()).spawn(serve).map_err(fails)?;
+    Ok(ended)
+}
+
+async fn serve(shared: Arc<Shared>, mode: Mode) -> Result<()> {
+    events::worker_started(&shared.parts.owner);
+    let (over, mut services) = (CancellationToken::new(), JoinSet::new());
+    start(&mut services, &shared, &over);
+    let ended = tokio::select! {
+        () = shared.control.stop.cancelled() => Ok(()),
+        () = shared.control.abandon.cancelled() => Ok(()),
+        ended = supervise("claim loop", || claim::claim(&shared, mode)) => ended,
+        failed = services.join_next() => failed.map_or(Ok(()), |joined| joined.unwrap_or_else(|_| Err(thread_died()))),
+    };
+    shared.control.set(WorkerState::Stopping);
+    stop(&shared).await;
+    over.cancel();
+    while services.join_next().await.is_some() {}
+    shared.control.set(WorkerState::Stopped);
+    events::worker_stopped(&shared.parts.owner);
+    ended
+}
+
+/// Starts all services but the claim loop, each supervised.
+fn start(services: &mut JoinSet<Result<()>>, shared: &Arc<Shared>, over: &CancellationToken) {
+    macro_rules! service {
+        ($name:literal, $run:path) => {{
+            let (shared, over) = (Arc::clone(shared), over.clone());
+            services.spawn(async move { supervise($name, || $run(&shared, &over)).await });
+        }};
+    }
+    service!("heartbeat", heartbeat::beat);
+    service!("settle", settle::settle);
+    service!("sweep", sweep::sweep);
+    service!("presence", presence::announce);
+}
+
+/// Lets attempts finish for the grace, then drops them, then gives back what cannot be dropped.
+async fn stop(shared: &Shared) {
+    let grace = shared.parts.grace;
+    shared.running.all().iter().for_each(|entry| entry.ask(grace));
+    tokio::select! {
+        () = shared.running.emptied() => return,
+        () = sleep(grace) => {}
+        () = shared.control.abandon.cancelled() => {}
+    }
+    shared.running.all().iter().for_each(|entry| entry.abort());
+    if timeout(LAST, shared.running.emptied()).await.is_ok() {
+        return;
+    }
+    for entry in shared.running.all() {
+        if entry.is_lost() {
+            shared.running.end(&entry);
+        } else {
+            shared.settles.push(&entry, Decision::Release);
+        }
+    }
+    let _ = timeout(LAST, shared.running.emptied()).await;
+}
+
+impl Parts {
+    /// The present instant on the database's clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.line(0).now()
     }
 }
