@@ -57,8 +57,8 @@ pub enum Verb {
 pub struct Call {
     /// What it is.
     pub verb: Verb,
-    /// Which call that writes this is, counted from 1; for one that reads, how many there were.
-    pub write: u64,
+    /// Which call that writes this is, counted from 1; `None` for one that only reads.
+    pub write: Option<u64>,
 }
 
 type Plan = dyn Fn(Call) -> Option<Fault> + Send + Sync;
@@ -108,8 +108,8 @@ impl Faults {
 
     /// What happens before a call; true if its answer is to be lost.
     pub(super) async fn before(&self, verb: Verb) -> Result<bool> {
-        let earlier = self.0.writes.fetch_add(u64::from(verb != Verb::Read), Ordering::SeqCst);
-        let call = Call { verb, write: earlier + u64::from(verb != Verb::Read) };
+        let write = (verb != Verb::Read).then(|| self.0.writes.fetch_add(1, Ordering::SeqCst) + 1);
+        let call = Call { verb, write };
         let plan = self.0.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match plan.and_then(|plan| plan(call)) {
             None => Ok(false),

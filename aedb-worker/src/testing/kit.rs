@@ -72,7 +72,7 @@ impl Kit {
     /// Lets the `n`th call that writes from now on fail, with nothing applied.
     pub fn fail_commit(&self, n: u64) {
         let at = self.faults.writes() + n;
-        self.faults.plan(move |call| (call.write == at).then_some(Fault::Fail));
+        self.faults.plan(move |call| (call.write == Some(at)).then_some(Fault::Fail));
     }
 
     /// Runs everything that is due on a worker's queues, and what becomes due meanwhile, one attempt after the other on the
@@ -231,7 +231,7 @@ where
             let (kit, crashed) = (Kit::new()?, Arc::new(AtomicBool::new(false)));
             let crash = Arc::clone(&crashed);
             kit.faults.plan(move |call| {
-                if call.write == at && !crash.swap(true, Ordering::SeqCst) {
+                if call.write == Some(at) && !crash.swap(true, Ordering::SeqCst) {
                     return Some(fault.clone());
                 }
                 crash.load(Ordering::SeqCst).then_some(Fault::Fail)

@@ -1,18 +1,14 @@
 //! What becomes of attempts: done, retried, dead, interrupted, lost.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use aedb_queue::{Backoff, ClaimRequest, Db, DeadReason, LeaseLength, ManualClock, NewTask, StateKind, TaskState};
+use aedb_queue::{ClaimRequest, Db, DeadReason, LeaseLength, ManualClock, StateKind, TaskState};
 use aedb_worker::{Outcome, TaskContext, TaskError, Worker};
 use tokio::sync::Notify;
 
-fn task(name: &str) -> NewTask {
-    NewTask::new(name, &1).unwrap().max_attempts(2).backoff(Backoff::none())
-}
+use crate::task;
 
 fn db() -> Db {
     Db::memory().unwrap()

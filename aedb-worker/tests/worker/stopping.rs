@@ -1,28 +1,13 @@
 //! How a worker stops: asked, in time, and without charging anybody for it.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use aedb_queue::{Backoff, ClaimRequest, Db, LeaseLength, ManualClock, NewTask, Queue, StateKind, TaskId, TaskState};
-use aedb_worker::{Outcome, TaskContext, TaskError, Worker, WorkerBuilder};
+use aedb_queue::{ClaimRequest, Db, LeaseLength, ManualClock, Queue, StateKind, TaskId, TaskState};
+use aedb_worker::{Outcome, TaskContext, TaskError, Worker};
 use tokio::sync::Notify;
 
-async fn one_task() -> (Db, Queue, TaskId) {
-    one_task_in(Db::memory().unwrap()).await
-}
-
-async fn one_task_in(db: Db) -> (Db, Queue, TaskId) {
-    let queue = db.queue("q").unwrap();
-    let task = NewTask::new("n", &1).unwrap().max_attempts(2).backoff(Backoff::none());
-    let id = queue.enqueue(task).await.unwrap().id;
-    (db, queue, id)
-}
-
-fn on(db: &Db) -> WorkerBuilder {
-    Worker::builder(db).queue("q")
-}
+use crate::{on, one_task, one_task_in};
 
 /// A handler that tells when it starts, and never ends by itself.
 fn endless(

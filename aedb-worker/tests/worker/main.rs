@@ -1,0 +1,53 @@
+//! The worker, from outside: what becomes of attempts, how it stops, and what it does when leases, stores and handlers fail.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod attempts;
+mod kit;
+mod leases;
+mod logs;
+mod loops;
+mod processes;
+mod progress;
+mod queues;
+mod steering;
+mod stopping;
+mod store_faults;
+
+use std::future::Future;
+use std::time::Duration;
+
+use aedb_queue::{Backoff, Db, NewTask, Queue, TaskId};
+use aedb_worker::{Worker, WorkerBuilder};
+
+/// A task of this name that may fail twice, without pauses.
+fn task(name: &str) -> NewTask {
+    NewTask::new(name, &1).unwrap().max_attempts(2).backoff(Backoff::none())
+}
+
+async fn one_task() -> (Db, Queue, TaskId) {
+    one_task_in(Db::memory().unwrap()).await
+}
+
+/// A queue `q` with one task `n`.
+async fn one_task_in(db: Db) -> (Db, Queue, TaskId) {
+    let queue = db.queue("q").unwrap();
+    let id = queue.enqueue(task("n")).await.unwrap().id;
+    (db, queue, id)
+}
+
+/// A worker on the queue `q`.
+fn on(db: &Db) -> WorkerBuilder {
+    Worker::builder(db).queue("q")
+}
+
+/// Waits until something is so; a test that waits for ever is ended by this.
+async fn until<F: Future<Output = bool>>(mut so: impl FnMut() -> F) {
+    for _ in 0..4_000 {
+        if so().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("it did not happen within 20 s");
+}
