@@ -7,6 +7,8 @@ mod kit;
 mod leases;
 mod logs;
 mod loops;
+#[cfg(feature = "metrics")]
+mod measured;
 mod processes;
 mod progress;
 mod queues;

@@ -1,5 +1,6 @@
 //! How a worker stops: asked, in time, and without charging anybody for it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -166,4 +167,70 @@ async fn a_worker_that_may_not_claim_says_so_instead_of_waiting() {
     let run = worker.unwrap().run_until(std::future::pending());
     let error = tokio::time::timeout(Duration::from_secs(5), run).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), aedb_queue::ErrorKind::PermissionDenied);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_task_whose_handler_ignores_the_stop_starts_elsewhere_within_a_second_of_it() {
+    let (db, queue, id) = one_task().await;
+    let (started, ended) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
+    let (starting, ending) = (Arc::clone(&started), Arc::clone(&ended));
+    let deaf = move |_: u32, cx: TaskContext| {
+        starting.notify_one();
+        while !ending.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::future::ready(Ok(Outcome::done(()).put("k", format!("delivery {}", cx.deliveries()))))
+    };
+    let grace = Duration::from_millis(100);
+    let worker = on(&db).handler("n", deaf).grace(grace).lease(Duration::from_hours(1)).build().unwrap();
+    let stopped = worker.run_until(async move { started.notified().await });
+    tokio::time::timeout(grace + Duration::from_secs(5), stopped).await.unwrap().unwrap();
+    let second = |_: u32, cx: TaskContext| async move {
+        Ok(Outcome::done(()).put("k", format!("delivery {}", cx.deliveries())))
+    };
+    let running = on(&db).handler("n", second).build().unwrap();
+    let handle = running.handle();
+    let running = tokio::spawn(running.run());
+    let record = queue.wait_for(id, Duration::from_secs(5)).await.unwrap().finished().unwrap();
+    assert_eq!((record.counters.deliveries, record.counters.failures, record.counters.lost_leases), (2, 0, 0));
+    // The deaf handler ends now, long after its task was done by the other, and writes nothing.
+    ended.store(true, Ordering::SeqCst);
+    handle.shutdown();
+    running.await.unwrap().unwrap();
+    assert_eq!(db.default_scope().kv().get("k").await.unwrap().as_deref(), Some(b"delivery 2".as_slice()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c43_ten_rolling_restarts_under_load_charge_nobody_and_kill_nothing() {
+    let db = Db::memory().unwrap();
+    let queue = db.queue("q").unwrap();
+    let tasks = vec![crate::task("n").max_attempts(3).backoff(aedb_queue::Backoff::default()); 300];
+    let ids: Vec<_> = queue.enqueue_batch(tasks).await.unwrap().iter().map(|task| task.id).collect();
+    let worker = || {
+        let slow = |_: u32, _: TaskContext| async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            Ok(Outcome::done(()))
+        };
+        on(&db).handler("n", slow).concurrency(8).prefetch(8).grace(Duration::ZERO).build().unwrap()
+    };
+    let mut before = worker();
+    for _ in 0..10 {
+        // The next one starts before the one before stops.
+        let (next, handle) = (worker(), before.handle());
+        let running = tokio::spawn(before.run());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        handle.shutdown();
+        running.await.unwrap().unwrap();
+        before = next;
+    }
+    before.drain().await.unwrap();
+    let mut interrupted = 0;
+    for id in ids {
+        let record = queue.get(id).await.unwrap().unwrap();
+        let counters = record.counters;
+        assert_eq!((record.state.kind(), counters.attempts), (StateKind::Done, 1));
+        assert_eq!((counters.failures, counters.lost_leases), (0, 0));
+        interrupted += counters.deliveries - 1;
+    }
+    assert!(interrupted >= 10, "only {interrupted} attempts were interrupted");
 }
