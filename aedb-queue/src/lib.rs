@@ -39,8 +39,3 @@ pub use store::{
     RetentionLimits, Settlement, Store, SweepReport, TaskRecord, WaitOutcome,
 };
 pub use time::Timestamp;
-
-/// The README's examples, compiled.
-#[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
-struct Readme;

@@ -41,3 +41,8 @@ pub use layer::{Dead, Layer, Next};
 pub use outcome::Outcome;
 pub use run::{Health, WorkerHandle, WorkerState};
 pub use worker::Worker;
+
+/// The README's examples, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -1,8 +1,11 @@
 //! Attempts that only wait, and a worker that has nothing to do.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use aedb_queue::{Db, Queue};
+use aedb_worker::testing::{Fault, Faults};
 use aedb_worker::{Outcome, TaskContext, TaskError, Worker, WorkerHandle};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -30,6 +33,27 @@ async fn share_of_a_core(span: Duration) -> f64 {
     let (before, start) = (processor_time(), Instant::now());
     tokio::time::sleep(span).await;
     (processor_time() - before).as_secs_f64() / start.elapsed().as_secs_f64()
+}
+
+/// How many calls a worker with ten attempts makes of a store that is away.
+async fn calls_of_a_store_that_is_away(folder: &TempDir, span: Duration) -> u64 {
+    let (db, queue) = open(folder, "away.db");
+    let (faults, calls) = (Faults::new(), Arc::new(AtomicU64::new(0)));
+    queue.enqueue_batch(vec![task(); 10]).await.unwrap();
+    let running = start(&faults.on(&db));
+    while queue.stats().await.unwrap().in_flight < 10 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let count = Arc::clone(&calls);
+    faults.plan(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Some(Fault::Fail)
+    });
+    tokio::time::sleep(span).await;
+    let calls = calls.load(Ordering::Relaxed);
+    faults.clear();
+    stop(running).await;
+    calls
 }
 
 /// Memory for each attempt, and the share of a core that keeping all leases takes.
@@ -69,6 +93,7 @@ pub(crate) fn run(folder: &TempDir, quick: bool) -> Vec<Row> {
         stop(running).await;
         (share, quiet)
     });
+    let calls = block_on(calls_of_a_store_that_is_away(folder, span));
     vec![
         Row(
             format!("{attempts} attempts that wait, leases of 30 s: all of the process"),
@@ -88,6 +113,11 @@ pub(crate) fn run(folder: &TempDir, quick: bool) -> Vec<Row> {
                 if quiet { "nothing written" } else { "the file was written to" }
             ),
             "1 %, nothing written".into(),
+        ),
+        Row(
+            format!("a store that is away for {} s, ten attempts", span.as_secs()),
+            format!("{calls} calls"),
+            "under 60 in 30 s".into(),
         ),
     ]
 }

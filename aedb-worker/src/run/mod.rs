@@ -19,19 +19,18 @@ mod monotonic;
 mod pause;
 mod presence;
 pub(crate) mod settle;
+mod shutdown;
 mod supervise;
 mod sweep;
 
 use std::future::Future;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
-use aedb_queue::{Decision, Error, ErrorKind, Queue, Result, TaskId, Timestamp};
+use aedb_queue::{Error, ErrorKind, Queue, Result, TaskId, Timestamp};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::events;
@@ -45,9 +44,6 @@ pub(crate) use lines::Line;
 pub(crate) use presence::host;
 use settle::Settles;
 use supervise::supervise;
-
-/// How long a stop waits, after the grace, for what was told to end, and then once more for what was given back over its head.
-const LAST: Duration = Duration::from_millis(400);
 
 /// What all parts of a running worker share.
 #[derive(Debug)]
@@ -154,7 +150,7 @@ async fn serve(shared: Arc<Shared>, mode: Mode) -> Result<()> {
         failed = services.join_next() => failed.map_or(Ok(()), |joined| joined.unwrap_or_else(|_| Err(thread_died()))),
     };
     shared.control.set(WorkerState::Stopping);
-    stop(&shared).await;
+    shutdown::stop(&shared).await;
     over.cancel();
     while services.join_next().await.is_some() {}
     shared.control.set(WorkerState::Stopped);
@@ -174,29 +170,6 @@ fn start(services: &mut JoinSet<Result<()>>, shared: &Arc<Shared>, over: &Cancel
     service!("settle", settle::settle);
     service!("sweep", sweep::sweep);
     service!("presence", presence::announce);
-}
-
-/// Lets attempts finish for the grace, then drops them, then gives back what cannot be dropped.
-async fn stop(shared: &Shared) {
-    let grace = shared.parts.grace;
-    shared.running.all().iter().for_each(|entry| entry.ask(grace));
-    tokio::select! {
-        () = shared.running.emptied() => return,
-        () = sleep(grace) => {}
-        () = shared.control.abandon.cancelled() => {}
-    }
-    shared.running.all().iter().for_each(|entry| entry.abort());
-    if timeout(LAST, shared.running.emptied()).await.is_ok() {
-        return;
-    }
-    for entry in shared.running.all() {
-        if entry.is_lost() {
-            shared.running.end(&entry);
-        } else {
-            shared.settles.push(&entry, Decision::Release);
-        }
-    }
-    let _ = timeout(LAST, shared.running.emptied()).await;
 }
 
 impl Parts {

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use aedb_queue::{ClaimRequest, Db, DeadReason, LeaseLength, ManualClock, StateKind, TaskState};
+use aedb_worker::testing::{Faults, Verb};
 use aedb_worker::{Outcome, TaskContext, TaskError, Worker};
 use tokio::sync::Notify;
 
-use crate::task;
+use crate::{on, task};
 
 fn db() -> Db {
     Db::memory().unwrap()
@@ -195,7 +196,7 @@ async fn a_cancelled_task_interrupts_its_handler_by_the_next_heartbeat() {
 }
 
 #[tokio::test]
-async fn c12_a_handler_of_many_leases_keeps_its_task() {
+async fn c12_a_handler_of_twenty_leases_keeps_its_task() {
     let db = db();
     let queue = db.queue("q").unwrap();
     let id = queue.enqueue(task("n")).await.unwrap().id;
@@ -210,12 +211,19 @@ async fn c12_a_handler_of_many_leases_keeps_its_task() {
             Ok(Outcome::done(()))
         }
     };
-    let worker = Worker::builder(&db).queue("q").handler("n", wait).lease(Duration::from_secs(1)).build().unwrap();
+    let (faults, beats) = (Faults::new(), Arc::new(AtomicU32::new(0)));
+    let count = Arc::clone(&beats);
+    faults.plan(move |call| {
+        count.fetch_add(u32::from(call.verb == Verb::Heartbeat), Ordering::SeqCst);
+        None
+    });
+    let worker = on(&faults.on(&db)).handler("n", wait).lease(Duration::from_secs(1)).build().unwrap();
     let running = tokio::spawn(worker.drain());
     started.notified().await;
-    // Another worker waits for longer than the lease, and gets nothing.
-    let thief = ClaimRequest::new("thief", LeaseLength::secs(1)).wait(Duration::from_millis(2_500));
+    // Another worker waits for twenty leases, and gets nothing.
+    let thief = ClaimRequest::new("thief", LeaseLength::secs(1)).wait(Duration::from_secs(20));
     assert!(queue.claim(thief).await.unwrap().is_empty());
+    assert!(beats.load(Ordering::SeqCst) >= 20);
     gate.notify_one();
     running.await.unwrap().unwrap();
     let record = queue.get(id).await.unwrap().unwrap();
@@ -259,4 +267,33 @@ async fn a_worker_removes_what_is_finished_and_old() {
     };
     worker.build().unwrap().run_until(stop).await.unwrap();
     assert_eq!(queue.stats().await.unwrap().done, 0);
+}
+
+#[tokio::test]
+async fn a_cancel_from_another_process_reaches_the_handler_within_a_heartbeat() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cancel.db");
+    let (db, elsewhere) = (Db::open(&file).unwrap(), Db::open(&file).unwrap());
+    let id = db.queue("q").unwrap().enqueue(task("n")).await.unwrap().id;
+    let (started, heard) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (starting, hearing) = (Arc::clone(&started), Arc::clone(&heard));
+    let watching = move |_: u32, cx: TaskContext| {
+        let hearing = Arc::clone(&hearing);
+        starting.notify_one();
+        async move {
+            cx.cancelled().await;
+            hearing.notify_one(); // time to clean up
+            Ok(Outcome::done(()).put("k", "v"))
+        }
+    };
+    let worker = on(&db).handler("n", watching).lease(Duration::from_secs(1)).build().unwrap();
+    let (handle, running) = (worker.handle(), tokio::spawn(worker.run()));
+    started.notified().await;
+    assert!(elsewhere.queue("q").unwrap().cancel(id).await.unwrap());
+    heard.notified().await;
+    handle.shutdown();
+    running.await.unwrap().unwrap();
+    let record = elsewhere.queue("q").unwrap().get(id).await.unwrap().unwrap();
+    assert_eq!(record.state.kind(), StateKind::Cancelled);
+    assert!(db.default_scope().kv().get("k").await.unwrap().is_none());
 }

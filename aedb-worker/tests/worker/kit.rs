@@ -103,3 +103,36 @@ async fn an_order_is_paid_and_mailed_once_wherever_it_crashes() {
     let commits = crash_at_each_commit(run, check).await.unwrap();
     assert!(commits >= 6, "{commits}");
 }
+
+#[tokio::test]
+async fn a_lease_is_stolen_while_the_handler_runs() {
+    let kit = Kit::new().unwrap();
+    let queue = kit.queue("q").unwrap();
+    let id = queue.enqueue(NewTask::new("slow", &1).unwrap()).await.unwrap().id;
+    let (started, gate) = (tokio::sync::Notify::new(), tokio::sync::Notify::new());
+    let (started, gate) = (std::sync::Arc::new(started), std::sync::Arc::new(gate));
+    let (starting, open) = (std::sync::Arc::clone(&started), std::sync::Arc::clone(&gate));
+    let slow = move |_: u32, cx: TaskContext| {
+        let (starting, open) = (std::sync::Arc::clone(&starting), std::sync::Arc::clone(&open));
+        async move {
+            if cx.deliveries() == 1 {
+                starting.notify_one();
+                open.notified().await;
+                let refused = cx.checkpoint(&"too late").await.unwrap_err();
+                assert_eq!(refused.kind(), aedb_queue::ErrorKind::LeaseLost);
+            }
+            Ok(Outcome::done(cx.deliveries()).put(format!("delivery:{}", cx.deliveries()), "written"))
+        }
+    };
+    let first = Worker::builder(kit.db()).queue("q").handler("slow", slow).build().unwrap();
+    let steal = async {
+        started.notified().await;
+        kit.steal(&queue, id).await.unwrap();
+        gate.notify_one();
+    };
+    let (ran, ()) = tokio::join!(kit.drain(&first), steal);
+    assert_eq!(ran.unwrap(), 2);
+    let kv = kit.db().default_scope().kv();
+    assert!(kv.get("delivery:1").await.unwrap().is_none() && kv.get("delivery:2").await.unwrap().is_some());
+    assert!(kit.steal(&queue, id).await.is_err(), "a task that does not run has no lease to steal");
+}

@@ -118,6 +118,7 @@ async fn c25_ended_attempts_leave_no_future_behind_and_no_call_for_their_tokens(
         tasks.extend(vec![task(name); 250]);
     }
     queue.enqueue_batch(tasks).await.unwrap();
+    let cancelled = queue.enqueue_batch(vec![task("endless").priority(1); 20]).await.unwrap();
     let faults = Faults::new();
     let worker = on(&faults.on(&db))
         .handler("n", |_: u32, _| async { Ok(Outcome::done(())) })
@@ -128,6 +129,7 @@ async fn c25_ended_attempts_leave_no_future_behind_and_no_call_for_their_tokens(
         )
         .handler("late", |_: u32, _| std::future::pending::<Result<Outcome, TaskError>>())
         .timeout(Duration::from_millis(10))
+        .handler("endless", |_: u32, _| std::future::pending::<Result<Outcome, TaskError>>())
         .lease(Duration::from_secs(1))
         .concurrency(100)
         .build()
@@ -135,6 +137,9 @@ async fn c25_ended_attempts_leave_no_future_behind_and_no_call_for_their_tokens(
     let metrics = tokio::runtime::Handle::current().metrics();
     let before = metrics.num_alive_tasks();
     let (handle, running) = (worker.handle(), tokio::spawn(worker.run()));
+    for task in cancelled {
+        assert!(queue.cancel(task.id).await.unwrap());
+    }
     until(|| async {
         let stats = queue.stats().await.unwrap();
         stats.ready + stats.scheduled + stats.in_flight == 0
@@ -146,13 +151,16 @@ async fn c25_ended_attempts_leave_no_future_behind_and_no_call_for_their_tokens(
         count.fetch_add(u64::from(matches!(call.verb, Verb::Heartbeat | Verb::Settle)), Ordering::SeqCst);
         None
     });
+    // Longer than a cancelled handler may clean up, and than a lease.
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    beats.store(0, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     assert_eq!(beats.load(Ordering::SeqCst), 0);
     assert_eq!(metrics.num_alive_tasks(), before + 1, "only the worker's own future is left");
     handle.shutdown();
     running.await.unwrap().unwrap();
     let stats = queue.stats().await.unwrap();
-    assert_eq!((stats.done, stats.dead), (251, 750));
+    assert_eq!((stats.done, stats.dead, stats.cancelled), (251, 750, 20));
 }
 
 #[tokio::test]
