@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 
-use super::{Entry, Shared, settle};
+use super::{Entry, Room, Shared, settle};
 use crate::context::{Keeper, TaskContext};
 use crate::error::TaskError;
 use crate::events;
@@ -19,12 +19,13 @@ use crate::handler::Registered;
 use crate::layer::Next;
 use crate::worker::Parts;
 
-pub(crate) async fn live(shared: Arc<Shared>, entry: Arc<Entry>) {
+pub(crate) async fn live(shared: Arc<Shared>, entry: Arc<Entry>, room: Arc<Room>) {
     let attempt = Undecided { shared: &shared, entry: &entry };
     let Some(turn) = turn(&shared, &entry).await else { return };
+    room.enter(turn);
     let decision = match shared.parts.registry.get(&entry.task.name) {
         Some(found) => {
-            entry.started(turn, found.defaults.timeout);
+            entry.started(found.defaults.timeout);
             watched(&shared, found, &entry).await
         }
         None => Decision::Release, // some other worker knows this name

@@ -142,8 +142,13 @@ fn start(shared: &Arc<Shared>, line: usize, task: ClaimedTask, slot: OwnedSemaph
     let left = task.deadline.saturating_since(parts.now());
     let lease = parts.registry.get(&task.name).and_then(|found| found.defaults.lease).unwrap_or(parts.lease);
     let safe = monotonic::now() + left;
-    let entry = shared.running.begin(Begin { task, line, lease, safe, checkpoint_every: parts.checkpoint_every, slot });
-    let attempt = shared.attempts.spawn(attempt::live(Arc::clone(shared), Arc::clone(&entry)));
+    let (entry, room) =
+        shared.running.begin(Begin { task, line, lease, safe, checkpoint_every: parts.checkpoint_every, slot });
+    if left.is_zero() {
+        // The process slept through the lease between the claim and here: it goes back unstarted.
+        entry.ask(Duration::ZERO);
+    }
+    let attempt = shared.attempts.spawn(attempt::live(Arc::clone(shared), Arc::clone(&entry), room));
     entry.spawned(attempt.abort_handle());
 }
 

@@ -11,6 +11,7 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::monotonic;
+use crate::events;
 
 /// One attempt, from its claim until the queue has its outcome.
 #[derive(Debug)]
@@ -31,8 +32,6 @@ pub(crate) struct Entry {
     checkpoint_every: Duration,
     waiting: Mutex<Checkpoint>,
     abort: OnceLock<AbortHandle>,
-    turn: OnceLock<OwnedSemaphorePermit>,
-    _slot: OwnedSemaphorePermit,
 }
 
 /// When an attempt must end, on this machine's monotonic clock.
@@ -73,8 +72,7 @@ impl Entry {
     }
 
     /// The handler starts now and may run this long.
-    pub(crate) fn started(&self, turn: OwnedSemaphorePermit, timeout: Option<Duration>) {
-        let _ = self.turn.set(turn);
+    pub(crate) fn started(&self, timeout: Option<Duration>) {
         Self::lock(&self.times).limit = timeout.and_then(|timeout| monotonic::now().checked_add(timeout));
     }
 
@@ -166,6 +164,21 @@ impl Entry {
     }
 }
 
+/// What an attempt takes from the worker's bounds. It is free again when the queue has the outcome and the attempt's future is
+/// gone, whichever is later; a context that outlives its handler holds nothing.
+#[derive(Debug)]
+pub(crate) struct Room {
+    _slot: OwnedSemaphorePermit,
+    turn: OnceLock<OwnedSemaphorePermit>,
+}
+
+impl Room {
+    /// The handler may run.
+    pub(crate) fn enter(&self, turn: OwnedSemaphorePermit) {
+        let _ = self.turn.set(turn);
+    }
+}
+
 /// What is needed to begin an entry.
 pub(crate) struct Begin {
     pub(crate) task: ClaimedTask,
@@ -177,20 +190,22 @@ pub(crate) struct Begin {
     pub(crate) slot: OwnedSemaphorePermit,
 }
 
+type Entries = BTreeMap<(TaskId, FencingToken), (Arc<Entry>, Arc<Room>)>;
+
 /// All entries of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Running {
-    entries: Mutex<BTreeMap<(TaskId, FencingToken), Arc<Entry>>>,
+    entries: Mutex<Entries>,
     /// Rung when an entry begins or ends.
     pub(crate) changed: Notify,
 }
 
 impl Running {
-    fn entries(&self) -> MutexGuard<'_, BTreeMap<(TaskId, FencingToken), Arc<Entry>>> {
+    fn entries(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn begin(&self, begin: Begin) -> Arc<Entry> {
+    pub(crate) fn begin(&self, begin: Begin) -> (Arc<Entry>, Arc<Room>) {
         let entry = Arc::new(Entry {
             task: Arc::new(begin.task),
             line: begin.line,
@@ -205,22 +220,22 @@ impl Running {
             checkpoint_every: begin.checkpoint_every,
             waiting: Mutex::default(),
             abort: OnceLock::new(),
-            turn: OnceLock::new(),
-            _slot: begin.slot,
         });
-        self.entries().insert(entry.key(), Arc::clone(&entry));
+        let room = Arc::new(Room { _slot: begin.slot, turn: OnceLock::new() });
+        self.entries().insert(entry.key(), (Arc::clone(&entry), Arc::clone(&room)));
         self.changed.notify_waiters();
-        entry
+        (entry, room)
     }
 
     /// Forgets an entry: the queue has its outcome, or its lease is lost.
     pub(crate) fn end(&self, entry: &Entry) {
         self.entries().remove(&entry.key());
+        events::in_flight(self.count());
         self.changed.notify_waiters();
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Entry>> {
-        self.entries().values().cloned().collect()
+        self.entries().values().map(|(entry, _)| Arc::clone(entry)).collect()
     }
 
     pub(crate) fn count(&self) -> usize {

@@ -39,7 +39,7 @@ use crate::worker::Parts;
 
 pub(crate) use control::Control;
 pub use control::{Health, WorkerHandle, WorkerState};
-pub(crate) use entry::{Entry, Running};
+pub(crate) use entry::{Entry, Room, Running};
 pub(crate) use lines::Line;
 pub(crate) use presence::host;
 use settle::Settles;

@@ -297,3 +297,20 @@ async fn a_cancel_from_another_process_reaches_the_handler_within_a_heartbeat() 
     assert_eq!(record.state.kind(), StateKind::Cancelled);
     assert!(db.default_scope().kv().get("k").await.unwrap().is_none());
 }
+
+#[tokio::test]
+async fn a_context_that_outlives_its_handler_holds_no_slot() {
+    let db = db();
+    db.queue("q").unwrap().enqueue_batch(vec![task("n"); 5]).await.unwrap();
+    let kept = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let keeping = Arc::clone(&kept);
+    let leak = move |_: u32, cx: TaskContext| {
+        keeping.lock().unwrap().push(cx);
+        std::future::ready(Ok(Outcome::done(())))
+    };
+    on(&db).handler("n", leak).concurrency(1).build().unwrap().drain().await.unwrap();
+    assert_eq!(kept.lock().unwrap().len(), 5);
+    // Whoever holds one can write nothing with it.
+    let late = kept.lock().unwrap().pop().unwrap();
+    assert_eq!(late.checkpoint(&"late").await.unwrap_err().kind(), aedb_queue::ErrorKind::LeaseLost);
+}
