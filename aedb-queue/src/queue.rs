@@ -1,5 +1,6 @@
 //! A queue's handle: every verb on its tasks.
 
+mod amend;
 mod settle;
 mod wait;
 
