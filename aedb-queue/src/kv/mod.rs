@@ -24,6 +24,7 @@ mod scope;
 mod settle;
 mod stats;
 mod sweep;
+mod unique;
 mod wait;
 mod workers;
 

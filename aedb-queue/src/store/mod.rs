@@ -134,7 +134,7 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// One bounded step of upkeep over a queue: promote, reclaim, expire keys, prune.
     async fn sweep(&self, at: &Place, queue: &str, limits: RetentionLimits) -> Result<SweepReport>;
-    /// Compares every index entry and count of a queue with its records; with `repair`, puts them right.
+    /// Compares every index entry, idempotency key and count of a queue with its records; with `repair`, puts them right.
     async fn check(&self, at: &Place, queue: &str, repair: bool) -> Result<CheckReport>;
     /// Copies the live database to a new file, as of one instant.
     fn backup(&self, to: &Path, progress: ProgressFn<'_>) -> Result<()>;
