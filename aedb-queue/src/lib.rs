@@ -33,9 +33,9 @@ pub use model::transition::{LeaseLoss, Retry};
 pub use queue::Queue;
 pub use scope::Scope;
 pub use store::{
-    Access, CheckReport, ClaimRequest, ClaimedTask, Completion, Cursor, Decision, Due, Effect, Effects, EnqueueOutcome,
-    Expect, Explanation, FencedCommit, Filter, GrantTarget, Heartbeat, HeartbeatOutcome, HeldLease, KeyRange,
-    LeaseLength, LeaseOutcome, LeasePage, LeaseRecord, LiveWorker, NewTask, Page, QueueStats, RenewOutcome,
+    Access, Amendment, CheckReport, ClaimRequest, ClaimedTask, Completion, Cursor, Decision, Due, Effect, Effects,
+    EnqueueOutcome, Expect, Explanation, FencedCommit, Filter, GrantTarget, Heartbeat, HeartbeatOutcome, HeldLease,
+    KeyRange, LeaseLength, LeaseOutcome, LeasePage, LeaseRecord, LiveWorker, NewTask, Page, QueueStats, RenewOutcome,
     RetentionLimits, Settlement, Store, SweepReport, TaskRecord, WaitOutcome,
 };
 pub use time::Timestamp;

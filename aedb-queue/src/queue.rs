@@ -1,5 +1,6 @@
 //! A queue's handle: every verb on its tasks.
 
+mod amend;
 mod settle;
 mod wait;
 
@@ -332,7 +333,7 @@ impl Queue {
         self.store.sweep(&self.at, &self.name, limits).await
     }
 
-    /// Compares every index entry and count with the records. Its cost grows with the queue.
+    /// Compares every index entry, idempotency key and count with the records. Its cost grows with the queue.
     ///
     /// # Errors
     ///
@@ -341,7 +342,7 @@ impl Queue {
         self.store.check(&self.at, &self.name, false).await
     }
 
-    /// Does the same and puts right what it finds, in one commit: lost index entries come back, stray ones go, damaged
+    /// Does the same and puts right what it finds, in one commit: lost index entries and keys come back, stray ones go, damaged
     /// records are set aside as dead.
     ///
     /// # Errors

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use aedb_queue::{
-    Access, Completion, Db, Effects, Error, ErrorKind, Filter, GrantTarget, KeyRange, LeaseLength, RetentionLimits,
-    Scope,
+    Access, Amendment, Completion, Db, Effects, Error, ErrorKind, Filter, GrantTarget, KeyRange, LeaseLength,
+    RetentionLimits, Scope,
 };
 use aedb_tests::{Shop, claims, task};
 use futures::executor::block_on;
@@ -52,6 +52,7 @@ fn denied_on_q(scope: &Scope) -> (bool, bool) {
         denied(block_on(queue.settle(Vec::new()))),
         denied(block_on(queue.heartbeat_batch(Vec::new()))),
         denied(block_on(queue.cancel(id))),
+        denied(block_on(queue.amend(id, Amendment::new().priority(1)))),
         denied(block_on(queue.retry(id))),
         denied(block_on(queue.delete(id))),
         denied(block_on(queue.pause())),

@@ -56,6 +56,20 @@ fn c14_an_empty_name_is_refused_wherever_one_is_taken_before_any_write() {
 }
 
 #[test]
+fn a_budget_of_nothing_is_refused_by_its_name_and_value() {
+    let shop = Shop::new();
+    let bad = [("max_attempts", task(1).max_attempts(0)), ("max_lost_leases", task(1).max_lost_leases(0))];
+    for (name, task) in bad {
+        let error = block_on(shop.queue.enqueue(task)).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string()),
+            (ErrorKind::Invalid, format!("{name} is 0; it takes at least 1"))
+        );
+    }
+    assert!(is_empty(&shop.queue));
+}
+
+#[test]
 fn c14_names_with_control_characters_are_refused_and_those_that_look_like_keys_are_kept_apart() {
     let shop = Shop::new();
     for bad in ["a\0", "\0", "a\nb", "\u{1b}[31m", "\u{7f}", "\u{85}"] {

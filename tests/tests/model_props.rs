@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use aedb_queue::{
-    Backoff, ClaimedTask, Completion, Due, Effects, FencedCommit, Json, LeaseLength, RetentionLimits, StateKind, TaskId,
+    Amendment, Backoff, ClaimedTask, Completion, Due, Effects, FencedCommit, Json, LeaseLength, RetentionLimits,
+    StateKind, TaskId,
 };
 use aedb_tests::{Dice, LEASE, Shop, secs, seeds, task};
 use futures::executor::block_on;
@@ -26,6 +27,10 @@ struct Expected {
     key: Option<u64>,
 }
 
+fn is_live(state: StateKind) -> bool {
+    matches!(state, StateKind::Scheduled | StateKind::Ready | StateKind::InFlight)
+}
+
 /// The queue, what it should hold, and every claim that was ever handed out.
 struct History {
     shop: Shop,
@@ -41,13 +46,14 @@ impl History {
     }
 
     fn step(&mut self, dice: &mut Dice) {
-        match dice.roll(12) {
+        match dice.roll(14) {
             0..=2 => self.enqueue(dice),
             3..=4 => self.claim(1 + dice.roll(3) as usize),
             5..=7 => self.settle(dice),
             8 => self.heartbeat(dice),
             9 => self.by_hand(dice),
-            10 => self.pass(1 + dice.roll(20)),
+            10..=11 => self.amend(dice),
+            12 => self.pass(1 + dice.roll(20)),
             _ => {
                 self.move_due();
                 block_on(self.shop.queue.sweep(RetentionLimits::default())).unwrap();
@@ -98,9 +104,17 @@ impl History {
 
     fn claim(&mut self, max: usize) {
         self.move_due();
-        let mut ready: Vec<_> = self.tasks.iter().filter(|(_, task)| task.state == StateKind::Ready).collect();
+        let mut ready: Vec<_> = self.tasks.iter_mut().filter(|(_, task)| task.state == StateKind::Ready).collect();
         ready.sort_by_key(|(id, task)| (std::cmp::Reverse(task.priority), **id));
-        let expected: Vec<_> = ready.iter().take(max).map(|(id, _)| **id).collect();
+        let mut expected = Vec::new();
+        for (id, task) in ready {
+            match task.failures < task.max_attempts {
+                _ if expected.len() == max => break,
+                true => expected.push(*id),
+                // Amended while in flight and given back: a claim that meets it takes it out of the way.
+                false => task.state = StateKind::Dead,
+            }
+        }
         let claimed = self.shop.claim(max);
         assert_eq!(claimed.iter().map(|claim| claim.id).collect::<Vec<_>>(), expected);
         for claim in claimed {
@@ -167,9 +181,9 @@ impl History {
     fn by_hand(&mut self, dice: &mut Dice) {
         let Some(id) = self.tasks.keys().nth(dice.roll(self.tasks.len() as u64) as usize).copied() else { return };
         let task = self.tasks.get_mut(&id).unwrap();
+        let live = is_live(task.state);
         match dice.roll(3) {
             0 => {
-                let live = matches!(task.state, StateKind::Scheduled | StateKind::Ready | StateKind::InFlight);
                 assert_eq!(block_on(self.shop.queue.cancel(id)).unwrap(), live);
                 if live {
                     task.state = StateKind::Cancelled;
@@ -192,6 +206,18 @@ impl History {
         }
     }
 
+    /// Of the live task that has failed most: it is the one that an amendment can kill.
+    fn amend(&mut self, dice: &mut Dice) {
+        let live = self.tasks.iter_mut().filter(|(_, task)| is_live(task.state));
+        let Some((id, task)) = live.max_by_key(|(_, task)| task.failures) else { return };
+        (task.priority, task.max_attempts) = (dice.roll(4), 1 + dice.roll(3) as u32);
+        let amendment = Amendment::new().priority(task.priority).max_attempts(task.max_attempts);
+        assert!(block_on(self.shop.queue.amend(*id, amendment)).unwrap());
+        if task.state != StateKind::InFlight && task.failures >= task.max_attempts {
+            task.state = StateKind::Dead;
+        }
+    }
+
     /// The whole queue, against the reference.
     fn compare(&self) {
         let page = block_on(self.shop.queue.list(aedb_queue::Filter::all())).unwrap();
@@ -210,6 +236,8 @@ impl History {
     fn drain(&mut self) {
         self.pass(3600);
         self.move_due();
+        let spent = |task: &&mut Expected| task.state == StateKind::Ready && task.failures >= task.max_attempts;
+        self.tasks.values_mut().filter(spent).for_each(|task| task.state = StateKind::Dead);
         loop {
             let claimed = self.shop.claim(100);
             if claimed.is_empty() {

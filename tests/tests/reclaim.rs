@@ -46,6 +46,15 @@ fn broken(steps: u64, verb: impl Fn(&Shop, &aedb_queue::ClaimedTask) -> Result<b
     let claim = shop.claim_one();
     disk.allow(steps);
     let answer = verb(&shop, &claim);
+    if answer.is_err() {
+        disk.mend();
+        let later = block_on(shop.queue.enqueue(task(9))).unwrap_err();
+        assert_eq!(
+            later.kind(),
+            ErrorKind::Unavailable,
+            "nothing is acknowledged after a failed write, until it is reopened"
+        );
+    }
     disk.allow(0);
     // The check in its drop reads only.
     drop(shop);

@@ -49,6 +49,18 @@ fn c20_a_task_that_kills_its_worker_is_parked_and_the_others_flow() {
 }
 
 #[test]
+fn c20_unless_told_otherwise_a_task_that_loses_ten_workers_is_parked_without_a_failure() {
+    let shop = Shop::new();
+    let id = shop.enqueue(task(1).max_attempts(1));
+    for lost in 0..10 {
+        assert_eq!(shop.claim_one().counters.lost_leases, lost);
+        shop.outlive_leases();
+    }
+    assert!(shop.claim(1).is_empty());
+    assert_eq!((dead_because(&shop, id), shop.counters(id).failures), (Some(DeadReason::LeasesLost), 0));
+}
+
+#[test]
 fn c21_budgets_of_any_size_are_kept_and_never_block_the_rest() {
     let shop = Shop::new();
     let huge = shop.enqueue(task(1).max_attempts(u32::MAX).max_lost_leases(u32::MAX).backoff(Backoff::none()));

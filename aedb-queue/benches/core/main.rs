@@ -12,6 +12,7 @@
 mod backlog;
 mod callers;
 mod floor;
+mod handover;
 mod lifecycle;
 
 use std::path::{Path, PathBuf};
@@ -38,10 +39,15 @@ fn main() {
     {
         return backlog::child(Path::new(path), count.parse().unwrap());
     }
+    if let [_, claimer, path] = args.as_slice()
+        && claimer == "--claimer"
+    {
+        return handover::child(Path::new(path));
+    }
     let quick = args.iter().any(|arg| arg == "--quick");
     let folder = tempfile::tempdir_in(".").unwrap();
     let mut rows = Vec::new();
-    for part in [lifecycle::run, callers::run, backlog::run] {
+    for part in [lifecycle::run, callers::run, handover::run, backlog::run] {
         rows.extend(part(&folder, quick));
     }
     println!("\n| measured | result | wanted |\n|---|---|---|");

@@ -1,4 +1,5 @@
-//! Check and repair: every index entry has its record and the reverse, and the counts are right.
+//! Check and repair: every index entry has its record and the reverse, every live task has its idempotency key, and the
+//! counts are right.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -6,8 +7,9 @@ use std::ops::ControlFlow;
 use super::codec;
 use super::head::Head;
 use super::keys::{self, QueueKeys};
-use super::record::{Slot, beside, body, read_unique};
+use super::record::{Slot, beside, body};
 use super::scope::{ScopeTxn, read_head};
+use super::unique::{has_lost_key, is_orphan, read_unique};
 use crate::engine::View;
 use crate::error::{ErrorKind, Result};
 use crate::model::task::{StateKind, Task, TaskId, TaskState};
@@ -24,6 +26,7 @@ enum Problem {
     NoValue { id: TaskId, index: Vec<u8> },
     Counts,
     KeyWithoutTask(Vec<u8>),
+    NoKey(TaskId),
 }
 
 /// Looks at everything in the queue and names what does not fit.
@@ -50,6 +53,14 @@ pub(crate) fn repair(scope: &mut ScopeTxn<'_, '_>, queue: &QueueKeys) -> Result<
                 scope.txn.touch(queue.topic());
             }
             Problem::StrayEntry(key) | Problem::KeyWithoutTask(key) => scope.txn.delete(key),
+            Problem::NoKey(id) => {
+                // Looked at anew: an earlier repair may have set the task aside, or given the key to an older one.
+                if let Some(stored) = scope.load(queue, id)?
+                    && has_lost_key(scope.txn, queue, &stored.task)?
+                {
+                    scope.restore_key(queue, &stored.task)?;
+                }
+            }
             Problem::Counts => {}
         }
     }
@@ -68,7 +79,10 @@ fn describe(problem: &Problem) -> String {
         Problem::StrayEntry(key) => format!("an index entry has no such record: {}", key.escape_ascii()),
         Problem::NoValue { id, .. } => format!("a long value of task {id} is missing or damaged"),
         Problem::Counts => "the queue's counts are not those of its records".to_owned(),
-        Problem::KeyWithoutTask(key) => format!("an idempotency key's entry is damaged: {}", key.escape_ascii()),
+        Problem::KeyWithoutTask(key) => {
+            format!("an idempotency key's entry is damaged or leads to no task: {}", key.escape_ascii())
+        }
+        Problem::NoKey(id) => format!("task {id} has lost its idempotency key, so a second task could take it"),
     }
 }
 
@@ -83,6 +97,7 @@ fn look(view: &dyn View, queue: &QueueKeys) -> Result<(u64, Vec<Problem>)> {
             Err(_) => problems.push(Problem::Damaged(id)),
         }
     })?;
+    problems.extend(keys_without_task(view, queue)?);
     for task in &good {
         let index = queue.index(task);
         if view.get(&index)?.is_none() {
@@ -90,6 +105,9 @@ fn look(view: &dyn View, queue: &QueueKeys) -> Result<(u64, Vec<Problem>)> {
         }
         if !values_are_there(view, queue, task)? {
             problems.push(Problem::NoValue { id: task.id, index: index.clone() });
+        }
+        if has_lost_key(view, queue, task)? {
+            problems.push(Problem::NoKey(task.id));
         }
         expected.insert(index);
     }
@@ -100,17 +118,28 @@ fn look(view: &dyn View, queue: &QueueKeys) -> Result<(u64, Vec<Problem>)> {
             }
         })?;
     }
-    each(view, &queue.kind(b'k'), |key, value| {
-        if read_unique(value).is_err() {
-            problems.push(Problem::KeyWithoutTask(key.to_vec()));
-        }
-    })?;
     let (mut are, says) = (tally(&good), read_head(view, queue)?.unwrap_or_default());
     are.paused = says.paused;
     if are != says {
         problems.push(Problem::Counts);
     }
     Ok((records, problems))
+}
+
+fn keys_without_task(view: &dyn View, queue: &QueueKeys) -> Result<Vec<Problem>> {
+    let mut entries = Vec::new();
+    each(view, &queue.kind(b'k'), |key, value| entries.push((key.to_vec(), read_unique(value))))?;
+    let mut problems = Vec::new();
+    for (key, entry) in entries {
+        let stray = match entry {
+            Ok(entry) => is_orphan(view, queue, &entry)?,
+            Err(_) => true,
+        };
+        if stray {
+            problems.push(Problem::KeyWithoutTask(key));
+        }
+    }
+    Ok(problems)
 }
 
 fn count(view: &dyn View, queue: &QueueKeys) -> Result<Head> {

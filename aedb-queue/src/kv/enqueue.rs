@@ -2,8 +2,9 @@
 
 use super::app_keys;
 use super::keys::QueueKeys;
-use super::record::{Slot, UniqueEntry, fingerprint};
+use super::record::Slot;
 use super::scope::ScopeTxn;
+use super::unique::{UniqueEntry, fingerprint};
 use crate::error::Result;
 use crate::model::task::{Body, Counters, FencingToken, Task};
 use crate::model::transition::waiting;
@@ -24,7 +25,7 @@ pub(crate) fn enqueue(
 pub(crate) fn one(scope: &mut ScopeTxn<'_, '_>, queue: &QueueKeys, new: NewTask) -> Result<EnqueueOutcome> {
     let print = if new.key.is_some() { fingerprint(&new.name, &new.payload) } else { 0 };
     if let Some(key) = &new.key
-        && let Some(entry) = scope.unique(queue, &key.text)?
+        && let Some(entry) = scope.key_holder(queue, &key.text)?
     {
         if entry.expires.is_none_or(|at| at > scope.now) {
             return Ok(EnqueueOutcome { id: entry.id, deduplicated: true, differs: entry.fingerprint != print });

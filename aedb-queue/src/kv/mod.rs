@@ -1,5 +1,6 @@
 //! The contract on an ordered keyspace: one verb, one file.
 
+mod amend;
 mod app_keys;
 mod cancel;
 mod check;
@@ -23,6 +24,7 @@ mod scope;
 mod settle;
 mod stats;
 mod sweep;
+mod unique;
 mod wait;
 mod workers;
 
@@ -41,10 +43,10 @@ use crate::error::Result;
 use crate::model::json::Json;
 use crate::model::task::TaskId;
 use crate::store::{
-    Access, CheckReport, ClaimRequest, ClaimedTask, Cursor, Effects, EnqueueOutcome, Explanation, FencedCommit, Filter,
-    GrantTarget, Heartbeat, HeartbeatOutcome, HeldLease, KeyRange, LeaseLength, LeaseOutcome, LeasePage, LeaseRecord,
-    LiveWorker, NewTask, Page, Place, QueueStats, RenewOutcome, RetentionLimits, Settlement, Store, SweepReport,
-    TaskRecord, WaitOutcome,
+    Access, Amendment, CheckReport, ClaimRequest, ClaimedTask, Cursor, Effects, EnqueueOutcome, Explanation,
+    FencedCommit, Filter, GrantTarget, Heartbeat, HeartbeatOutcome, HeldLease, KeyRange, LeaseLength, LeaseOutcome,
+    LeasePage, LeaseRecord, LiveWorker, NewTask, Page, Place, QueueStats, RenewOutcome, RetentionLimits, Settlement,
+    Store, SweepReport, TaskRecord, WaitOutcome,
 };
 use crate::time::Timestamp;
 
@@ -126,6 +128,11 @@ impl Store for KvStore {
     async fn cancel(&self, at: &Place, queue: &str, ids: Vec<TaskId>) -> Result<Vec<bool>> {
         let keys = queue_keys(at, queue);
         self.write(at, Target::queue(queue), move |scope| cancel::cancel(scope, &keys, &ids)).await
+    }
+
+    async fn amend(&self, at: &Place, queue: &str, ids: Vec<TaskId>, amendment: Amendment) -> Result<Vec<bool>> {
+        let keys = queue_keys(at, queue);
+        self.write(at, Target::queue(queue), move |scope| amend::amend(scope, &keys, &ids, &amendment.terms)).await
     }
 
     async fn retry(&self, at: &Place, queue: &str, ids: Vec<TaskId>) -> Result<Vec<bool>> {

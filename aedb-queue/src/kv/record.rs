@@ -1,9 +1,9 @@
 //! Reading and writing a task's record together with everything that follows from it: its index entry, its long values,
-//! its idempotency key and the queue's counts. No verb writes any of these by itself.
+//! its idempotency key (`unique.rs`) and the queue's counts. No verb writes any of these by itself.
 
 use std::sync::Arc;
 
-use super::codec::{self, Reader, Writer};
+use super::codec;
 use super::keys::QueueKeys;
 use super::scope::ScopeTxn;
 use crate::engine::View;
@@ -32,17 +32,8 @@ pub(crate) enum Slot {
 pub(crate) struct Stored {
     pub(crate) task: Task,
     index: Vec<u8>,
-    kind: StateKind,
+    pub(super) kind: StateKind,
     bytes: u64,
-}
-
-/// What a claim key's entry says: which task holds the key, what it was, and until when.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct UniqueEntry {
-    pub(crate) id: TaskId,
-    pub(crate) fingerprint: u32,
-    /// `None` while the task is unfinished.
-    pub(crate) expires: Option<Timestamp>,
 }
 
 /// A record's bytes and fields.
@@ -61,15 +52,6 @@ pub(crate) fn body(view: &dyn View, queue: &QueueKeys, id: TaskId, body: &Body, 
             codec::decode_beside(&bytes).map(Some)
         }
     }
-}
-
-/// What a name and payload are known by, to see whether the same key came with something else.
-pub(crate) fn fingerprint(name: &str, payload: &Json) -> u32 {
-    let mut hash = crc32fast::Hasher::new();
-    hash.update(name.as_bytes());
-    hash.update(&[0]);
-    hash.update(payload.as_str().as_bytes());
-    hash.finalize()
 }
 
 impl ScopeTxn<'_, '_> {
@@ -225,61 +207,6 @@ impl ScopeTxn<'_, '_> {
         };
         self.write(queue, &task, queue.index(&task))
     }
-
-    /// Who holds an idempotency key. A damaged entry counts as none.
-    pub(crate) fn unique(&self, queue: &QueueKeys, text: &str) -> Result<Option<UniqueEntry>> {
-        let Some(bytes) = self.txn.get(&queue.unique(text))? else { return Ok(None) };
-        Ok(read_unique(&bytes).ok())
-    }
-
-    pub(crate) fn put_unique(&mut self, queue: &QueueKeys, text: &str, entry: UniqueEntry) {
-        let mut w = Writer::new(24);
-        w.number(entry.id.as_u64());
-        w.number(entry.fingerprint.into());
-        w.number(entry.expires.map_or(0, Timestamp::as_micros));
-        self.txn.put(queue.unique(text), w.finish());
-    }
-
-    /// The idempotency key's end follows the task's: set when it finishes, taken back when it lives again.
-    fn follow_key(&mut self, queue: &QueueKeys, stored: &Stored) -> Result<()> {
-        let task = &stored.task;
-        let (was, is) = (is_finished(stored.kind), task.state.finished());
-        let Some(key) = &task.key else { return Ok(()) };
-        if was == is.is_some() {
-            return Ok(());
-        }
-        let mut entry = match self.unique(queue, &key.text)? {
-            Some(entry) if entry.id == task.id => entry,
-            // It lives again after a sweep has ended its key: it takes the key anew. A damaged payload is for claim to find.
-            None if is.is_none() => {
-                let payload = body(self.txn, queue, task.id, &task.payload, Slot::Payload).ok().flatten();
-                let payload = payload.unwrap_or_else(Json::null);
-                UniqueEntry { id: task.id, fingerprint: fingerprint(&task.name, &payload), expires: None }
-            }
-            _ => return Ok(()),
-        };
-        if let Some(at) = entry.expires {
-            self.txn.delete(queue.unique_end(at, &key.text));
-        }
-        entry.expires = is.map(|at| at.saturating_add(key.window));
-        if let Some(at) = entry.expires {
-            self.txn.put(queue.unique_end(at, &key.text), Vec::new());
-        }
-        let text = Arc::clone(&key.text);
-        self.put_unique(queue, &text, entry);
-        Ok(())
-    }
-}
-
-pub(crate) fn read_unique(bytes: &[u8]) -> Result<UniqueEntry> {
-    let mut r = Reader::new(bytes)?;
-    let (id, fingerprint) = (TaskId::from_u64(r.number()?), r.small()?);
-    let expires = Some(r.instant()?).filter(|at| at.as_micros() > 0);
-    Ok(UniqueEntry { id, fingerprint, expires })
-}
-
-fn is_finished(kind: StateKind) -> bool {
-    matches!(kind, StateKind::Done | StateKind::Dead | StateKind::Cancelled)
 }
 
 /// Bytes that lie beside a record.

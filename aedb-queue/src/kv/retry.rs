@@ -13,7 +13,7 @@ pub(crate) fn retry(scope: &mut ScopeTxn<'_, '_>, queue: &QueueKeys, ids: &[Task
 fn one(scope: &mut ScopeTxn<'_, '_>, queue: &QueueKeys, id: TaskId) -> Result<bool> {
     let Some(mut stored) = scope.load(queue, id)? else { return Ok(false) };
     if let Some(key) = &stored.task.key
-        && scope.unique(queue, &key.text)?.is_some_and(|entry| entry.id != id)
+        && scope.key_holder(queue, &key.text)?.is_some_and(|entry| entry.id != id)
     {
         // The key's window had passed and another task has it now: two tasks of one key must not both live.
         return Ok(false);

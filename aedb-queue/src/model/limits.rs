@@ -68,6 +68,11 @@ pub(crate) fn lease(length: Duration) -> Result<()> {
     Err(Error::invalid(format!("a lease of {length:?} is outside of {LEASE_MIN:?} to {LEASE_MAX:?}")))
 }
 
+/// Checks a budget: at least 1, since a task without any could never run.
+pub(crate) fn budget(what: &'static str, budget: u32) -> Result<()> {
+    if budget > 0 { Ok(()) } else { Err(Error::invalid(format!("{what} is {budget}; it takes at least 1"))) }
+}
+
 /// Checks an application key: 1 to 1,024 bytes, outside of the reserved prefix (contract rule 16).
 pub(crate) fn application_key(key: &[u8]) -> Result<()> {
     if key.is_empty() {

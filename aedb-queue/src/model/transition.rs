@@ -13,6 +13,7 @@
 //! | continue | lost | lost | Ready or Scheduled, with fresh budgets | lost | lost |
 //! | reclaim (deadline passed) | - | - | Ready, or Dead after too many lost leases | same | - |
 //! | cancel | Cancelled | Cancelled | Cancelled | Cancelled | - |
+//! | amend | Scheduled, or Dead when spent | Ready, or Dead when spent | InFlight | same | - |
 //! | retry by hand | Ready | - | - | - | Ready if Dead or Cancelled, else - |
 //!
 //! "-" refuses and changes nothing; "lost" answers [`LeaseLoss`] and changes nothing.
@@ -20,6 +21,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::model::backoff::Backoff;
 use crate::model::limits::FAILURES_KEPT;
 use crate::model::task::{DeadReason, Failure, FencingToken, Task, TaskState};
 use crate::time::Timestamp;
@@ -59,6 +61,14 @@ pub(crate) enum Verdict {
     Release,
     Discard { reason: Arc<str> },
     Continue { until: Timestamp },
+}
+
+/// What an amendment says about a task; `None` leaves a thing as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Terms {
+    pub(crate) priority: Option<u64>,
+    pub(crate) max_attempts: Option<u32>,
+    pub(crate) backoff: Option<Backoff>,
 }
 
 /// Whether the token still holds the task.
@@ -214,6 +224,23 @@ pub(crate) fn cancel(task: &mut Task, now: Timestamp) -> bool {
     }
     task.updated = now;
     task.state = TaskState::Cancelled { at: now };
+    true
+}
+
+/// Changes the terms of a task that has not finished; its state, its place among equals and its token stay. False if it has.
+///
+/// One that waits and has failed as often as it may by now is dead at once; for one in flight its next failure decides.
+pub(crate) fn amend(task: &mut Task, terms: &Terms, now: Timestamp) -> bool {
+    if task.state.finished().is_some() {
+        return false;
+    }
+    task.updated = now;
+    task.priority = terms.priority.unwrap_or(task.priority);
+    task.policy.max_attempts = terms.max_attempts.unwrap_or(task.policy.max_attempts);
+    task.policy.backoff = terms.backoff.unwrap_or(task.policy.backoff);
+    if is_spent(task) && !matches!(task.state, TaskState::InFlight { .. }) {
+        task.state = TaskState::Dead { at: now, reason: DeadReason::AttemptsSpent };
+    }
     true
 }
 

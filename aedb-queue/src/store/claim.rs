@@ -126,8 +126,11 @@ pub struct ClaimedTask {
 impl ClaimedTask {
     /// Whether failing this attempt so makes the task dead: by the word of the failure, or as the last that it may have.
     ///
-    /// The failures and their limit are those of the claim; nothing but this attempt's own outcome changes them while the
-    /// lease is held. So after [`FencedCommit::Applied`](crate::FencedCommit::Applied) it tells what was applied.
+    /// The failures and their limit are those of the claim. While the lease is held, only this attempt's own outcome changes
+    /// the failures, and only [`Queue::amend`](crate::Queue::amend) the limit. So unless the task was amended meanwhile, it tells after
+    /// [`FencedCommit::Applied`](crate::FencedCommit::Applied) what was applied. If it was, the store went by the new limit: a lower one makes a
+    /// death that was not foretold here and that no sweep tells either, a higher one spares a task that was given up here;
+    /// [`Queue::get`](crate::Queue::get) has the truth.
     pub fn would_die(&self, retry: &Retry) -> bool {
         *retry == Retry::Fatal || spends(self.counters.failures.saturating_add(1), self.max_attempts)
     }

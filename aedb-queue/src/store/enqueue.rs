@@ -177,9 +177,8 @@ impl NewTask {
     pub(crate) fn check(&self) -> Result<()> {
         limits::name("task name", &self.name)?;
         limits::at_most("payload bytes", limits::PAYLOAD_BYTES, self.payload.as_str().len())?;
-        if self.policy.max_attempts == 0 || self.policy.max_lost_leases == 0 {
-            return Err(Error::invalid("max_attempts and max_lost_leases must be at least 1"));
-        }
+        limits::budget("max_attempts", self.policy.max_attempts)?;
+        limits::budget("max_lost_leases", self.policy.max_lost_leases)?;
         if let Some(key) = &self.key {
             limits::idempotency_key(&key.text)?;
         }

@@ -3,6 +3,7 @@
 //! A store keeps the contract; the handles ([`Db`](crate::Db), [`Queue`](crate::Queue), [`Lease`](crate::Lease)) only pass
 //! calls on to it. One method a verb, batch first.
 
+mod amend;
 mod app_keys;
 mod claim;
 mod enqueue;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub use amend::Amendment;
 pub use app_keys::{Effect, Effects, Expect, KeyRange};
 pub use claim::{ClaimRequest, ClaimedTask, Lease as LeaseLength};
 pub use enqueue::{Due, EnqueueOutcome, NewTask};
@@ -76,6 +78,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     async fn heartbeat(&self, at: &Place, queue: &str, items: Vec<Heartbeat>) -> Result<Vec<HeartbeatOutcome>>;
     /// Cancels unfinished tasks. Answers which of them were cancelled by this call.
     async fn cancel(&self, at: &Place, queue: &str, ids: Vec<TaskId>) -> Result<Vec<bool>>;
+    /// Changes the terms of unfinished tasks. Answers which were.
+    async fn amend(&self, at: &Place, queue: &str, ids: Vec<TaskId>, amendment: Amendment) -> Result<Vec<bool>>;
     /// Makes dead, cancelled or scheduled tasks ready with a fresh budget. Answers which were.
     async fn retry(&self, at: &Place, queue: &str, ids: Vec<TaskId>) -> Result<Vec<bool>>;
     /// Removes tasks that are not in flight, with their idempotency keys. Answers which were.
@@ -130,7 +134,7 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// One bounded step of upkeep over a queue: promote, reclaim, expire keys, prune.
     async fn sweep(&self, at: &Place, queue: &str, limits: RetentionLimits) -> Result<SweepReport>;
-    /// Compares every index entry and count of a queue with its records; with `repair`, puts them right.
+    /// Compares every index entry, idempotency key and count of a queue with its records; with `repair`, puts them right.
     async fn check(&self, at: &Place, queue: &str, repair: bool) -> Result<CheckReport>;
     /// Copies the live database to a new file, as of one instant.
     fn backup(&self, to: &Path, progress: ProgressFn<'_>) -> Result<()>;

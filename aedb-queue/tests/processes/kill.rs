@@ -99,18 +99,6 @@ fn two_processes_on_one_file_never_claim_the_same_task_under_one_token() {
 }
 
 #[test]
-fn a_task_from_another_process_reaches_a_waiting_claim() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("app.db");
-    let db = Db::open(&file).unwrap();
-    let queue = db.queue("q").unwrap();
-    let producer = Process::start("produce", &file);
-    let request = ClaimRequest::new("w", LeaseLength::secs(30)).wait(Duration::from_secs(60));
-    assert_eq!(block_on(queue.claim(request)).unwrap().len(), 1);
-    producer.kill_after(1);
-}
-
-#[test]
 fn c08_a_process_that_is_stopped_past_its_lease_can_complete_nothing_when_it_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("app.db");

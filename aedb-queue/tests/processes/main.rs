@@ -4,5 +4,8 @@
 
 mod disk;
 mod kill;
+mod one_key;
 mod process;
+mod redelivery;
 mod roles;
+mod waiting;

@@ -62,16 +62,31 @@ impl Process {
         self.kill_after(usize::MAX)
     }
 
-    /// Reads until it says a line that begins like this.
-    pub(crate) fn read_until(&mut self, word: &str) {
+    /// Reads until it says a line that begins like this, and answers that line.
+    pub(crate) fn read_until(&mut self, word: &str) -> String {
         let mut line = String::new();
         while !line.starts_with(word) {
             line.clear();
             assert_ne!(self.out.read_line(&mut line).unwrap(), 0, "it ended before it said {word}");
         }
+        line
+    }
+
+    /// Kills it, as by `kill -9`.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+}
+
+/// A test that fails leaves nothing running.
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

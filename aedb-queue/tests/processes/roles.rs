@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use aedb_queue::{ClaimRequest, Completion, Db, Decision, Effects, LeaseLength, NewTask, Settlement};
+use aedb_queue::{ClaimRequest, Completion, Db, Decision, Effects, LeaseLength, NewTask, Retry, Settlement};
 use futures::executor::block_on;
 
 pub(crate) const ROLE: &str = "AEDB_CRASH_ROLE";
@@ -21,6 +21,9 @@ fn child() {
         "work" => work(&db),
         "fill" => fill(&db),
         "hold" => hold(&db, &go),
+        "one-key" => one_key(&db, &go),
+        "attempt" => attempt(&db),
+        "answer" => answer(&db),
         other => panic!("unknown role {other}"),
     }
 }
@@ -83,9 +86,63 @@ fn hold(db: &Db, go: &Path) {
     let queue = db.queue("q").unwrap();
     let task = block_on(queue.claim(ClaimRequest::new("zombie", LeaseLength::secs(1)))).unwrap().remove(0);
     println!("holds {}", task.id);
-    while !go.exists() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for_file(go);
     let effects = Effects::new().put(format!("ran:{}", task.id), "by the zombie");
     println!("answer {:?}", block_on(queue.complete(&task, Completion::new().effects(effects))).unwrap());
+}
+
+fn wait_for_file(go: &Path) {
+    while !go.exists() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Fifty threads that enqueue one key once the file `go` is there, and say what they were answered.
+fn one_key(db: &Db, go: &Path) {
+    let ready = std::sync::Barrier::new(51);
+    std::thread::scope(|scope| {
+        for n in 0..50 {
+            let (queue, ready) = (db.queue("q").unwrap(), &ready);
+            scope.spawn(move || {
+                ready.wait();
+                wait_for_file(go);
+                match block_on(queue.enqueue(NewTask::new("n", &1).unwrap().idempotency_key("k"))) {
+                    Ok(outcome) => println!("answer {} {}", outcome.id, outcome.deduplicated),
+                    Err(error) => println!("error of {n}: {error}"),
+                }
+            });
+        }
+        ready.wait();
+        println!("ready");
+    });
+}
+
+/// Claims one task for a second and works on it for ever: each heartbeat keeps it for a second more.
+fn attempt(db: &Db) {
+    let (queue, lease) = (db.queue("q").unwrap(), LeaseLength::secs(1));
+    let request = ClaimRequest::new("doomed", lease).wait(Duration::from_secs(60));
+    let task = block_on(queue.claim(request)).unwrap().remove(0);
+    println!("claimed {}", task.id);
+    loop {
+        std::thread::sleep(Duration::from_millis(20));
+        // On a machine that stood still for a second the lease is lost before the kill; then there is nothing to keep.
+        let _ = block_on(queue.heartbeat(&task, lease, None)).unwrap();
+        println!("beat");
+    }
+}
+
+/// Completes or fails one task after the other, as their payloads say.
+fn answer(db: &Db) {
+    let queue = db.queue("q").unwrap();
+    let request = ClaimRequest::new("answers", LeaseLength::secs(30)).wait(Duration::from_secs(60));
+    while let Some(task) = block_on(queue.claim(request.clone())).unwrap().pop() {
+        if task.payload.as_str() == "\"fail\"" {
+            assert!(block_on(queue.fail_with(&task, "as told", Retry::Fatal)).unwrap().is_applied());
+        } else {
+            assert!(
+                block_on(queue.complete(&task, Completion::new().result(task.payload.clone()))).unwrap().is_applied()
+            );
+        }
+        println!("ended {}", task.id);
+    }
 }

@@ -37,6 +37,7 @@ pub enum Verb {
     Settle,
     Heartbeat,
     Cancel,
+    Amend,
     Retry,
     Delete,
     Pause,

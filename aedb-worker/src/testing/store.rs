@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aedb_queue::store::{
-    Access, CheckReport, ClaimRequest, ClaimedTask, Cursor, Effects, EnqueueOutcome, Explanation, FencedCommit, Filter,
-    GrantTarget, Heartbeat, HeartbeatOutcome, HeldLease, KeyRange, LeaseLength, LeaseOutcome, LeasePage, LeaseRecord,
-    LiveWorker, NewTask, Page, Place, QueueStats, RenewOutcome, RetentionLimits, Settlement, Store, SweepReport,
-    TaskRecord, WaitOutcome,
+    Access, Amendment, CheckReport, ClaimRequest, ClaimedTask, Cursor, Effects, EnqueueOutcome, Explanation,
+    FencedCommit, Filter, GrantTarget, Heartbeat, HeartbeatOutcome, HeldLease, KeyRange, LeaseLength, LeaseOutcome,
+    LeasePage, LeaseRecord, LiveWorker, NewTask, Page, Place, QueueStats, RenewOutcome, RetentionLimits, Settlement,
+    Store, SweepReport, TaskRecord, WaitOutcome,
 };
 use aedb_queue::{Clock, Json, ProgressFn, Result, TaskId};
 use async_trait::async_trait;
@@ -65,6 +65,10 @@ impl Store for FaultyStore {
 
     async fn cancel(&self, at: &Place, queue: &str, ids: Vec<TaskId>) -> Result<Vec<bool>> {
         pass!(self, Cancel, cancel(at, queue, ids))
+    }
+
+    async fn amend(&self, at: &Place, queue: &str, ids: Vec<TaskId>, amendment: Amendment) -> Result<Vec<bool>> {
+        pass!(self, Amend, amend(at, queue, ids, amendment))
     }
 
     async fn retry(&self, at: &Place, queue: &str, ids: Vec<TaskId>) -> Result<Vec<bool>> {

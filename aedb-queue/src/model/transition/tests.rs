@@ -1,5 +1,7 @@
 //! Every cell of the table above the state machine.
 
+mod amend;
+
 use super::*;
 use crate::model::json::Json;
 use crate::model::task::{Body, Counters, Policy, StateKind, TaskId};

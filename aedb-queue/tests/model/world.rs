@@ -1,73 +1,22 @@
-//! Random histories against a reference that is small enough to be obviously right.
-
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+//! The queue, what it should hold, and the steps that both take.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use aedb_queue::{
-    Backoff, ClaimRequest, ClaimedTask, Completion, Db, Due, Effects, Json, LeaseLength, ManualClock, NewTask, Queue,
-    RetentionLimits, Retry, StateKind, TaskId,
+    Amendment, Backoff, ClaimRequest, ClaimedTask, Completion, Db, Due, Effects, Json, LeaseLength, ManualClock,
+    NewTask, Queue, RetentionLimits, Retry, StateKind, TaskId,
 };
 use futures::executor::block_on;
 
-const WAIT: u64 = 5;
-const LEASE: u64 = 10;
-const MAX_ATTEMPTS: u32 = 3;
-const MAX_LOST: u32 = 4;
-
-/// A task in the reference: plain fields, no index, no store.
-#[derive(Debug, Clone)]
-struct Ref {
-    priority: u64,
-    name: &'static str,
-    state: State,
-    token: u64,
-    failures: u32,
-    lost: u32,
-    key: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Scheduled(u64),
-    Ready,
-    InFlight(u64),
-    Done,
-    Dead,
-    Cancelled,
-}
-
-impl State {
-    fn kind(self) -> StateKind {
-        match self {
-            Self::Scheduled(_) => StateKind::Scheduled,
-            Self::Ready => StateKind::Ready,
-            Self::InFlight(_) => StateKind::InFlight,
-            Self::Done => StateKind::Done,
-            Self::Dead => StateKind::Dead,
-            Self::Cancelled => StateKind::Cancelled,
-        }
-    }
-}
-
-/// SplitMix64: a history is a function of its seed.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % sides
-    }
-}
+use crate::dice::Dice;
+use crate::reference::{LEASE, MAX_ATTEMPTS, MAX_LOST, Ref, State, WAIT};
 
 /// What a verb that was applied does to the reference.
 type Next = Box<dyn Fn(&mut Ref)>;
 
-struct World {
+pub(crate) struct World {
     clock: ManualClock,
     /// `None` is in memory.
     file: Option<PathBuf>,
@@ -92,7 +41,7 @@ fn open(clock: &ManualClock, file: Option<&Path>) -> Queue {
 }
 
 impl World {
-    fn new(file: Option<PathBuf>) -> Self {
+    pub(crate) fn new(file: Option<PathBuf>) -> Self {
         let clock = ManualClock::default();
         let queue = open(&clock, file.as_deref());
         Self { clock, file, queue, now: 0, tasks: BTreeMap::new(), claims: Vec::new(), untold: BTreeSet::new() }
@@ -106,14 +55,15 @@ impl World {
         }
     }
 
-    fn step(&mut self, dice: &mut Dice) {
-        match dice.roll(13) {
+    pub(crate) fn step(&mut self, dice: &mut Dice) {
+        match dice.roll(15) {
             0..=2 => self.enqueue(dice),
             3..=5 => self.claim(dice),
             6..=8 => self.settle(dice),
             9 => self.pass(dice.roll(2 * LEASE)),
             10 => self.by_hand(dice),
             11 => self.restart(),
+            12..=13 => self.amend(dice),
             _ => self.sweep(),
         }
     }
@@ -145,7 +95,8 @@ impl World {
             Some(id) => assert_eq!(outcome.id, id),
             None => {
                 let state = if delay == 0 { State::Ready } else { State::Scheduled(self.now + delay) };
-                let task = Ref { priority, name, state, token: 0, failures: 0, lost: 0, key };
+                let task =
+                    Ref { priority, name, state, token: 0, max_attempts: MAX_ATTEMPTS, failures: 0, lost: 0, key };
                 assert!(self.tasks.insert(outcome.id, task).is_none());
             }
         }
@@ -174,18 +125,8 @@ impl World {
         }
         let claimed = block_on(self.queue.claim(request)).unwrap();
         self.move_due();
-        let mut ready: Vec<_> = self
-            .tasks
-            .iter()
-            .filter(|(_, task)| task.state == State::Ready && only.is_none_or(|name| name == task.name))
-            .map(|(id, task)| (u64::MAX - task.priority, *id))
-            .collect();
-        ready.sort_unstable();
-        ready.truncate(usize::try_from(max).unwrap());
-        assert_eq!(
-            claimed.iter().map(|task| task.id).collect::<Vec<_>>(),
-            ready.iter().map(|(_, id)| *id).collect::<Vec<_>>()
-        );
+        let served = self.serve(usize::try_from(max).unwrap(), only);
+        assert_eq!(claimed.iter().map(|task| task.id).collect::<Vec<_>>(), served);
         for claim in claimed {
             let task = self.tasks.get_mut(&claim.id).unwrap();
             task.token += 1;
@@ -193,6 +134,25 @@ impl World {
             task.state = State::InFlight(self.now + LEASE);
             self.claims.push(claim);
         }
+    }
+
+    /// Which tasks a claim gets. One that was amended in flight and came back may be spent: it dies where a claim meets it.
+    fn serve(&mut self, max: usize, only: Option<&str>) -> Vec<TaskId> {
+        let ready = |task: &Ref| task.state == State::Ready && only.is_none_or(|name| name == task.name);
+        let mut line: Vec<_> = self.tasks.iter_mut().filter(|(_, task)| ready(task)).collect();
+        line.sort_by_key(|(id, task)| (u64::MAX - task.priority, **id));
+        let mut served = Vec::new();
+        for (id, task) in line {
+            if served.len() == max {
+                break;
+            } else if task.is_spent() {
+                task.state = State::Dead;
+                self.untold.insert(*id);
+            } else {
+                served.push(*id);
+            }
+        }
+        served
     }
 
     fn settle(&mut self, dice: &mut Dice) {
@@ -204,7 +164,10 @@ impl World {
         let task = self.tasks.get_mut(&claim.id);
         let current =
             task.filter(|task| task.token == claim.token.as_u64() && matches!(task.state, State::InFlight(_)));
-        let (expected, dies) = (current.is_some(), claim.would_die(&Retry::ByPolicy));
+        let expected = current.is_some();
+        // What a claim foretells is good for as long as nobody amends the task.
+        let unchanged = current.as_ref().is_some_and(|task| task.max_attempts == claim.max_attempts);
+        let foretold = unchanged.then(|| claim.would_die(&Retry::ByPolicy));
         let (queue, lease) = (&self.queue, LeaseLength::secs(LEASE));
         let (applied, next): (bool, Next) = match dice.roll(8) {
             0 | 1 => (
@@ -215,8 +178,8 @@ impl World {
                 block_on(queue.fail(&claim, "x")).unwrap().is_applied(),
                 Box::new(move |task| {
                     task.failures += 1;
-                    task.state = if task.failures >= MAX_ATTEMPTS { State::Dead } else { State::Scheduled(now + WAIT) };
-                    assert_eq!(dies, task.state == State::Dead);
+                    task.state = if task.is_spent() { State::Dead } else { State::Scheduled(now + WAIT) };
+                    assert!(foretold.is_none_or(|dies| dies == (task.state == State::Dead)));
                 }),
             ),
             4 => (
@@ -255,9 +218,10 @@ impl World {
     fn by_hand(&mut self, dice: &mut Dice) {
         let Some(id) = self.tasks.keys().nth(usize::try_from(dice.roll(8)).unwrap()).copied() else { return };
         let task = self.tasks.get_mut(&id).unwrap();
+        let alive = task.is_live();
+        assert!(alive || !block_on(self.queue.amend(id, Amendment::new())).unwrap());
         match dice.roll(3) {
             0 => {
-                let alive = matches!(task.state, State::Scheduled(_) | State::Ready | State::InFlight(_));
                 assert_eq!(block_on(self.queue.cancel(id)).unwrap(), alive);
                 if alive {
                     task.state = State::Cancelled;
@@ -280,13 +244,28 @@ impl World {
         }
     }
 
+    /// Of the live task that has failed most: it is the one that an amendment can kill.
+    fn amend(&mut self, dice: &mut Dice) {
+        let live = self.tasks.iter().filter(|(_, task)| task.is_live());
+        let Some(id) = live.max_by_key(|(_, task)| task.failures).map(|(id, _)| *id) else { return };
+        let (priority, max_attempts) = (dice.roll(3), 1 + u32::try_from(dice.roll(3)).unwrap());
+        let amendment = Amendment::new().priority(priority).max_attempts(max_attempts);
+        assert!(block_on(self.queue.amend(id, amendment)).unwrap());
+        let task = self.tasks.get_mut(&id).unwrap();
+        (task.priority, task.max_attempts) = (priority, max_attempts);
+        if task.is_spent() && !matches!(task.state, State::InFlight(_)) {
+            task.state = State::Dead;
+            self.untold.insert(id);
+        }
+    }
+
     fn sweep(&mut self) {
         let report = block_on(self.queue.sweep(RetentionLimits::default())).unwrap();
         self.move_due();
         assert_eq!(report.died, std::mem::take(&mut self.untold).into_iter().collect::<Vec<_>>());
     }
 
-    fn compare(&self) {
+    pub(crate) fn compare(&self) {
         let stats = block_on(self.queue.stats()).unwrap();
         let count = |kind| self.tasks.values().filter(|task| task.state.kind() == kind).count() as u64;
         let said = [stats.scheduled, stats.ready, stats.in_flight, stats.done, stats.dead, stats.cancelled];
@@ -301,7 +280,7 @@ impl World {
     }
 
     /// Once nobody fails any more, everything that lives gets done.
-    fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         for _ in 0..200 {
             self.pass(LEASE);
             let claimed =
@@ -316,38 +295,4 @@ impl World {
         }
         panic!("it does not drain");
     }
-}
-
-fn history(seed: u64, file: Option<PathBuf>) {
-    let (mut dice, mut world) = (Dice(seed), World::new(file));
-    for _ in 0..50 {
-        world.step(&mut dice);
-    }
-    world.compare();
-    world.drain();
-}
-
-/// `AEDB_HISTORIES` runs more of them, `AEDB_SEED` only the one that failed.
-fn histories(usual: u64, file: impl Fn(u64) -> Option<PathBuf> + std::panic::RefUnwindSafe) {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    if let Some(seed) = number("AEDB_SEED") {
-        return history(seed, file(seed));
-    }
-    for seed in 0..number("AEDB_HISTORIES").unwrap_or(usual) {
-        if std::panic::catch_unwind(|| history(seed, file(seed))).is_err() {
-            panic!("history {seed} failed; replay it with AEDB_SEED={seed} cargo test -p aedb-queue --test model");
-        }
-    }
-}
-
-#[test]
-fn two_thousand_random_histories_agree_with_the_reference() {
-    histories(2_000, |_| None);
-}
-
-#[test]
-fn histories_on_a_file_that_is_closed_and_opened_in_between_agree_too() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().to_owned();
-    histories(100, |seed| Some(path.join(format!("{seed}.db"))));
 }

@@ -1,0 +1,236 @@
+//! C16: what may happen to one task, in any order. Each verb is atomic, so an interleaving of its callers is an order of
+//! verbs: all of them for a few verbs, ten thousand by seed for many, and what threads make of it.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use std::sync::Barrier;
+use std::thread;
+
+use aedb_queue::{
+    Backoff, ClaimedTask, Completion, Db, Effects, HeartbeatOutcome, LeaseLength, ManualClock, RetentionLimits, Retry,
+    StateKind, TaskId, TaskRecord, TaskState,
+};
+use aedb_tests::{Dice, LEASE, Shop, assert_clean, seeds, task};
+use futures::executor::block_on;
+
+/// A verb, with the claim under which it is called: the first, the second or the third that was handed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Claim,
+    Complete(usize),
+    Fail(usize),
+    FailForGood(usize),
+    Heartbeat(usize),
+    Release(usize),
+    Cancel,
+    Retry,
+    /// The lease runs out, which nobody has noticed yet.
+    Expire,
+    /// A sweep, which reclaims what ran out.
+    Sweep,
+}
+
+/// Three workers, an operator and a keeper, in any order.
+fn script(dice: &mut Dice) -> Vec<Verb> {
+    use Verb::{Cancel, Claim, Complete, Expire, Fail, FailForGood, Heartbeat, Release, Retry, Sweep};
+    let mut script = vec![Claim, Claim, Cancel, Retry, Retry, Expire, Expire, Sweep, Sweep];
+    for worker in 0..3 {
+        let lasts = if dice.roll(2) == 0 { Fail(worker) } else { FailForGood(worker) };
+        script.extend([Complete(worker), lasts, Heartbeat(worker), Release(worker)]);
+    }
+    dice.shuffle(&mut script);
+    script
+}
+
+struct Race {
+    shop: Shop,
+    id: TaskId,
+    claims: Vec<ClaimedTask>,
+    /// Failures that were charged, ends, and ended tasks that were made to live again.
+    failures: usize,
+    ends: u32,
+    revivals: u32,
+}
+
+impl Race {
+    fn new() -> Self {
+        let shop = Shop::new();
+        let id = shop.enqueue(task(1).max_attempts(2).max_lost_leases(2).backoff(Backoff::none()));
+        Self { shop, id, claims: Vec::new(), failures: 0, ends: 0, revivals: 0 }
+    }
+
+    fn record(&self) -> TaskRecord {
+        self.shop.record(self.id)
+    }
+
+    /// Calls a verb and holds what changed against what may.
+    fn step(&mut self, verb: Verb) {
+        let before = self.record();
+        match verb {
+            Verb::Claim => self.claims.extend(self.shop.claim(1)),
+            Verb::Cancel => drop(block_on(self.shop.queue.cancel(self.id)).unwrap()),
+            Verb::Retry => drop(block_on(self.shop.queue.retry(self.id)).unwrap()),
+            Verb::Expire => self.shop.outlive_leases(),
+            Verb::Sweep => drop(block_on(self.shop.queue.sweep(RetentionLimits::default())).unwrap()),
+            Verb::Complete(worker)
+            | Verb::Fail(worker)
+            | Verb::FailForGood(worker)
+            | Verb::Heartbeat(worker)
+            | Verb::Release(worker) => self.under_claim(verb, worker, &before),
+        }
+        let after = self.record();
+        assert_eq!(
+            after.token.as_u64(),
+            self.claims.len() as u64,
+            "a token grows by one with each claim and by nothing else"
+        );
+        if before.state.kind() == StateKind::Done {
+            assert_eq!(after, before, "what is done stays as it is");
+        }
+        self.ends += u32::from(before.state.finished().is_none() && after.state.finished().is_some());
+        self.revivals += u32::from(before.state.finished().is_some() && after.state.finished().is_none());
+    }
+
+    /// What a worker calls applies if and only if its claim holds the task; if it does not, nothing changes.
+    fn under_claim(&mut self, verb: Verb, worker: usize, before: &TaskRecord) {
+        let Some(claim) = self.claims.get(worker) else { return };
+        let queue = &self.shop.queue;
+        let applied = match verb {
+            Verb::Complete(_) => {
+                let effects = Effects::new().put(format!("by/{}", claim.token), "done").enqueue("side", task(1));
+                block_on(queue.complete(claim, Completion::new().effects(effects))).unwrap().is_applied()
+            }
+            Verb::Fail(_) => block_on(queue.fail(claim, "no")).unwrap().is_applied(),
+            Verb::FailForGood(_) => block_on(queue.fail_with(claim, "no", Retry::Fatal)).unwrap().is_applied(),
+            Verb::Heartbeat(_) => {
+                let beat = block_on(queue.heartbeat(claim, LeaseLength::of(LEASE), None)).unwrap();
+                matches!(beat, HeartbeatOutcome::Extended(_))
+            }
+            _ => block_on(queue.release(claim)).unwrap().is_applied(),
+        };
+        let holds = matches!(before.state, TaskState::InFlight { .. }) && before.token == claim.token;
+        assert_eq!(applied, holds, "{verb:?} of token {} on {before:?}", claim.token);
+        if !applied {
+            assert_eq!(self.record(), *before);
+        }
+        self.failures += usize::from(applied && matches!(verb, Verb::Fail(_) | Verb::FailForGood(_)));
+    }
+
+    /// Lets a last worker do what is left, and answers how it ended.
+    fn finish(mut self) -> StateKind {
+        self.step(Verb::Expire);
+        self.step(Verb::Claim);
+        if self.record().state.finished().is_none() {
+            self.step(Verb::Complete(self.claims.len() - 1));
+        }
+        let record = self.record();
+        assert_eq!(self.ends, self.revivals + 1, "it ends once, and once more for each time it was made to live again");
+        let writers: Vec<_> =
+            self.claims.iter().filter(|claim| self.shop.key(&format!("by/{}", claim.token)).is_some()).collect();
+        let side = self.shop.db.queue("side").unwrap();
+        let done = u64::from(record.state.kind() == StateKind::Done);
+        assert_eq!((writers.len() as u64, block_on(side.stats()).unwrap().ready), (done, done), "one set of effects");
+        assert!(writers.iter().all(|claim| claim.token == record.token), "only the last holder completes");
+        assert_eq!(record.failures.len(), self.failures);
+        assert_clean(&side);
+        record.state.kind()
+    }
+}
+
+#[test]
+fn c16_ten_thousand_interleavings_each_end_once_with_one_set_of_effects_and_nothing_under_a_stale_token() {
+    let ended = [const { std::sync::atomic::AtomicU32::new(0) }; 6];
+    seeds(10_000, |seed| {
+        let (mut race, mut dice) = (Race::new(), Dice::new(seed));
+        script(&mut dice).into_iter().for_each(|verb| race.step(verb));
+        ended[race.finish() as usize].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    });
+    let ended = ended.map(std::sync::atomic::AtomicU32::into_inner);
+    println!("{:?}", StateKind::ALL.into_iter().zip(ended).collect::<Vec<_>>());
+}
+
+/// What may happen to a task that is in flight.
+const ACTS: [&str; 6] = ["complete", "fatal", "cancel", "reclaim", "release", "expire"];
+
+fn act(shop: &Shop, act: &str, claim: &ClaimedTask) -> u32 {
+    let (queue, id) = (&shop.queue, claim.id);
+    let done = match act {
+        "complete" => {
+            let effects = Effects::new().put(format!("complete/{id}"), "done").enqueue("side", task(1));
+            block_on(queue.complete(claim, Completion::new().effects(effects))).unwrap().is_applied()
+        }
+        "fatal" => block_on(queue.fail_with(claim, "no", Retry::Fatal)).unwrap().is_applied(),
+        "cancel" => block_on(queue.cancel(id)).unwrap(),
+        "release" => {
+            let _ = block_on(queue.release(claim)).unwrap();
+            false
+        }
+        "reclaim" => {
+            block_on(queue.sweep(RetentionLimits::default())).unwrap();
+            false
+        }
+        _ => {
+            shop.outlive_leases();
+            false
+        }
+    };
+    u32::from(done)
+}
+
+/// Calls `visit` with every order of the things from `from` on.
+fn orders(things: &mut [&'static str], from: usize, visit: &mut impl FnMut(&[&'static str])) {
+    if from == things.len() {
+        return visit(things);
+    }
+    for other in from..things.len() {
+        things.swap(from, other);
+        orders(things, from + 1, visit);
+        things.swap(from, other);
+    }
+}
+
+#[test]
+fn c16_in_every_order_of_events_a_task_ends_once_with_one_set_of_effects() {
+    let shop = Shop::new();
+    let side = shop.db.queue("side").unwrap();
+    let (mut seen, mut completions) = (0, 0);
+    orders(&mut ACTS.clone(), 0, &mut |acts| {
+        shop.enqueue(task(1));
+        let claim = shop.claim_one();
+        let ended: u32 = acts.iter().map(|name| act(&shop, name, &claim)).sum();
+        assert_eq!(ended, 1, "{acts:?}");
+        let state = shop.state(claim.id).kind();
+        assert!(matches!(state, StateKind::Done | StateKind::Dead | StateKind::Cancelled), "{state} after {acts:?}");
+        let written = shop.key(&format!("complete/{}", claim.id)).is_some();
+        assert_eq!(written, state == StateKind::Done, "{acts:?}");
+        (seen, completions) = (seen + 1, completions + u64::from(written));
+    });
+    assert_eq!((seen, block_on(side.stats()).unwrap().ready), (720, completions));
+    assert!(completions > 100 && completions < 620, "{completions}");
+    assert_clean(&side);
+}
+
+#[test]
+fn c16_threads_that_race_to_end_one_task_leave_one_ending() {
+    seeds(60, |seed| {
+        let clock = ManualClock::default();
+        let shop = Shop::on(Db::builder().clock(clock.clone()).memory().unwrap(), clock);
+        shop.enqueue(task(seed));
+        let claim = shop.claim_one();
+        shop.outlive_leases();
+        let start = Barrier::new(4);
+        let ended: u32 = thread::scope(|scope| {
+            let threads = ["complete", "fatal", "cancel", "reclaim"].map(|name| {
+                let (shop, claim, start) = (&shop, &claim, &start);
+                scope.spawn(move || {
+                    start.wait();
+                    act(shop, name, claim)
+                })
+            });
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(ended, 1);
+        let done = shop.state(claim.id).kind() == StateKind::Done;
+        assert_eq!(shop.key(&format!("complete/{}", claim.id)).is_some(), done);
+    });
+}
