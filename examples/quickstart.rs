@@ -33,7 +33,7 @@ async fn fulfil(order: Order, cx: TaskContext) -> Result<Outcome, TaskError> {
     let shipped = Effects::new()
         .assert_absent(format!("shipped:{}", order.order)) // a second shipment would be refused here
         .put(format!("shipped:{}", order.order), total.to_string());
-    Ok(Outcome::done(()).effects(shipped).then("shop", NewTask::new("receipt", &order)?))
+    Ok(Outcome::done(()).effects(shipped).then(("shop", NewTask::new("receipt", &order)?)))
 }
 
 /// Writes a receipt: the follow-up of every shipped order.

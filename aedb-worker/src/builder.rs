@@ -13,11 +13,13 @@ use serde::de::DeserializeOwned;
 
 use crate::context::TaskContext;
 use crate::error::TaskError;
+use crate::graph;
 use crate::handler::{self, Defaults, Handler, Registered, Registry};
 use crate::layer::Layer;
 use crate::outcome::Outcome;
 use crate::run::{Line, host};
 use crate::state::States;
+use crate::tasks::Tasks;
 use crate::worker::{Parts, Worker};
 
 /// The most attempts at once: more cannot be claimed or kept alive in one call.
@@ -93,8 +95,13 @@ impl WorkerBuilder {
 
     /// Runs the tasks of a [`Handler`]'s name.
     pub fn task<H: Handler>(mut self, handler: H) -> Self {
-        let (name, defaults) = (handler.name().into(), handler.defaults());
-        self.handlers.push((name, Registered { handler: handler::typed(handler), defaults }));
+        self.handlers.extend(handler::typed(handler));
+        self
+    }
+
+    /// Runs the tasks of a list: `.tasks(tasks![charge, send_receipt])`.
+    pub fn tasks(mut self, tasks: Tasks) -> Self {
+        self.handlers.extend(tasks.0);
         self
     }
 
@@ -106,8 +113,7 @@ impl WorkerBuilder {
         I: DeserializeOwned + Send + 'static,
         O: Serialize + 'static,
     {
-        let handler = handler::function(function);
-        self.handlers.push((name.into(), Registered { handler, defaults: Defaults::new() }));
+        self.handlers.push((name.into(), Registered::plain::<I>(handler::function(function))));
         self
     }
 
@@ -119,8 +125,7 @@ impl WorkerBuilder {
         I: DeserializeOwned + Send + 'static,
         O: Serialize + 'static,
     {
-        let handler = handler::blocking(function);
-        self.handlers.push((name.into(), Registered { handler, defaults: Defaults::new() }));
+        self.handlers.push((name.into(), Registered::plain::<I>(handler::blocking(function))));
         self
     }
 
@@ -254,10 +259,15 @@ impl WorkerBuilder {
             if let Some(lease) = lease {
                 self.mistakes.extend(mistake_in_lease(&format!("the lease of {name}"), lease));
             }
+            for state in (registered.missing)(&self.states) {
+                self.mistakes.push(format!("{name} needs a state of type {state}: add .state(value)"));
+            }
             if registry.insert(Arc::clone(&name), registered).is_some() {
                 self.mistakes.push(format!("two handlers for {name}"));
             }
         }
+        let serves = |queue: &str| self.queues.iter().any(|(name, _)| name == queue);
+        self.mistakes.extend(graph::mistakes(&registry, serves));
         if registry.is_empty() {
             self.mistakes.push("no handlers: add .handler(\"name\", function) or .task(handler)".to_owned());
         }

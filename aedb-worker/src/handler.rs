@@ -1,19 +1,24 @@
 //! Handlers: what runs the tasks of one name.
 
+use std::any::type_name;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aedb_queue::{Backoff, Json, NewTask, Result};
+use aedb_queue::{Backoff, Json, NewTask};
 use async_trait::async_trait;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::context::TaskContext;
 use crate::error::TaskError;
+use crate::extract::Needs;
+use crate::graph::Edge;
 use crate::outcome::Outcome;
+use crate::state::States;
 
 /// Runs the tasks of one name.
 ///
@@ -48,7 +53,7 @@ use crate::outcome::Outcome;
 /// ```
 pub trait Handler: Send + Sync + 'static {
     /// What a task carries.
-    type Input: DeserializeOwned + Send;
+    type Input: TaskInput;
     /// The result that a finished task keeps; `()` for none.
     type Output: Serialize;
 
@@ -58,6 +63,30 @@ pub trait Handler: Send + Sync + 'static {
     /// How its tasks are enqueued and run unless one says otherwise.
     fn defaults(&self) -> Defaults {
         Defaults::new()
+    }
+
+    /// Names that it had in earlier releases: their tasks are run, too.
+    fn aliases(&self) -> &[&str] {
+        &[]
+    }
+
+    /// Says what the worker must have, so that [`build`](crate::WorkerBuilder::build) can tell what is missing.
+    fn needs(&self, needs: &mut Needs<'_>) {
+        let _ = needs;
+    }
+
+    /// The tasks that it enqueues as follow-ups, for [`Worker::graph`](crate::Worker::graph) and the checks of `build`.
+    fn follow_ups(&self) -> Vec<Edge> {
+        Vec::new()
+    }
+
+    /// Reads the input; here is the place for forms that it had in earlier releases.
+    ///
+    /// # Errors
+    ///
+    /// If the payload does not have the form of the input: the attempt fails.
+    fn decode(&self, cx: &TaskContext) -> Result<Self::Input, TaskError> {
+        Ok(cx.payload()?)
     }
 
     /// Runs one attempt. Returning is the commit.
@@ -72,13 +101,21 @@ pub trait Handler: Send + Sync + 'static {
     /// # Errors
     ///
     /// [`ErrorKind::Invalid`](aedb_queue::ErrorKind::Invalid) if the input cannot be written as JSON.
-    fn task(&self, input: &Self::Input) -> Result<NewTask>
-    where
-        Self::Input: Serialize,
-    {
+    fn task(&self, input: &Self::Input) -> aedb_queue::Result<NewTask> {
         Ok(self.defaults().apply(NewTask::new(self.name(), input)?))
     }
 }
+
+/// What a task can carry: a type that owns its data, can be sent to another thread, and goes to JSON and back.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the input of a task",
+    label = "it must go to JSON and back",
+    note = "add `#[derive(serde::Serialize, serde::Deserialize)]` to it; it must own its data and be `Send`"
+)]
+pub trait TaskInput: Serialize + DeserializeOwned + Send + 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + DeserializeOwned + Send + 'static> TaskInput for T {}
 
 /// How the tasks of a handler are enqueued and run. What is not set is the queue's or the worker's default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -90,7 +127,12 @@ pub struct Defaults {
     backoff: Option<Backoff>,
     priority: Option<u64>,
     keep: Option<Duration>,
+    version: Option<u32>,
+    pub(crate) queue: Option<Cow<'static, str>>,
 }
+
+/// The metadata name of the version of a task's input.
+pub(crate) const VERSION: &str = "aedb.version";
 
 impl Defaults {
     /// Nothing set.
@@ -134,6 +176,22 @@ impl Defaults {
         self
     }
 
+    /// The queue that a task is enqueued to; by default `default`.
+    pub fn queue(mut self, queue: impl Into<Cow<'static, str>>) -> Self {
+        self.queue = Some(queue.into());
+        self
+    }
+
+    /// The number of today's form of the input, which travels with each task.
+    pub fn version(mut self, version: u32) -> Self {
+        self.version = Some(version);
+        self
+    }
+
+    pub(crate) fn queue_name(&self) -> &str {
+        self.queue.as_deref().unwrap_or("default")
+    }
+
     fn apply(self, mut task: NewTask) -> NewTask {
         if let Some(attempts) = self.max_attempts {
             task = task.max_attempts(attempts);
@@ -146,6 +204,9 @@ impl Defaults {
         }
         if let Some(keep) = self.keep {
             task = task.keep_done(keep);
+        }
+        if let Some(version) = self.version {
+            task = task.metadata(VERSION, version.to_string());
         }
         task
     }
@@ -160,10 +221,31 @@ pub(crate) trait AnyHandler: Send + Sync {
     async fn run(&self, cx: TaskContext) -> Decided;
 }
 
+/// Asks a handler which states it lacks.
+type Missing = Box<dyn Fn(&States) -> Vec<&'static str> + Send + Sync>;
+
 /// A handler with what the worker needs to know of it.
 pub(crate) struct Registered {
-    pub(crate) handler: Box<dyn AnyHandler>,
+    pub(crate) handler: Arc<dyn AnyHandler>,
     pub(crate) defaults: Defaults,
+    pub(crate) follow_ups: Vec<Edge>,
+    /// The name of the input's type.
+    pub(crate) input: &'static str,
+    /// The states that it needs and these lack.
+    pub(crate) missing: Missing,
+}
+
+impl Registered {
+    /// A function, of which nothing more is known.
+    pub(crate) fn plain<I>(handler: Arc<dyn AnyHandler>) -> Self {
+        Self {
+            handler,
+            defaults: Defaults::new(),
+            follow_ups: Vec::new(),
+            input: type_name::<I>(),
+            missing: Box::new(|_| Vec::new()),
+        }
+    }
 }
 
 /// The handlers that a worker has, by name.
@@ -174,13 +256,30 @@ struct Typed<H>(H);
 #[async_trait]
 impl<H: Handler> AnyHandler for Typed<H> {
     async fn run(&self, cx: TaskContext) -> Decided {
-        let input = cx.payload()?;
+        let input = self.0.decode(&cx)?;
         Ok(self.0.run(input, cx).await?.into_json()?)
     }
 }
 
-pub(crate) fn typed<H: Handler>(handler: H) -> Box<dyn AnyHandler> {
-    Box::new(Typed(handler))
+/// A handler under its name and its earlier ones.
+pub(crate) fn typed<H: Handler>(handler: H) -> Vec<(Arc<str>, Registered)> {
+    let handler = Arc::new(Typed(handler));
+    let names = std::iter::once(handler.0.name()).chain(handler.0.aliases().iter().copied());
+    let register = |name: &str| {
+        let asked = Arc::clone(&handler);
+        let missing = move |states: &States| {
+            let mut needs = Needs::of(states);
+            asked.0.needs(&mut needs);
+            needs.missing()
+        };
+        let (defaults, follow_ups) = (handler.0.defaults(), handler.0.follow_ups());
+        let (input, missing) = (type_name::<H::Input>(), Box::new(missing));
+        (
+            Arc::from(name),
+            Registered { handler: Arc::clone(&handler) as Arc<dyn AnyHandler>, defaults, follow_ups, input, missing },
+        )
+    };
+    names.map(register).collect()
 }
 
 /// An async function as a handler.
@@ -200,14 +299,14 @@ where
     }
 }
 
-pub(crate) fn function<F, R, I, O>(function: F) -> Box<dyn AnyHandler>
+pub(crate) fn function<F, R, I, O>(function: F) -> Arc<dyn AnyHandler>
 where
     F: Fn(I, TaskContext) -> R + Send + Sync + 'static,
     R: Future<Output = Result<Outcome<O>, TaskError>> + Send + 'static,
     I: DeserializeOwned + Send + 'static,
     O: Serialize + 'static,
 {
-    Box::new(Function(function, PhantomData))
+    Arc::new(Function(function, PhantomData))
 }
 
 /// A function that blocks its thread, as a handler: it runs on the runtime's pool for such, one thread an attempt.
@@ -222,27 +321,19 @@ where
 {
     async fn run(&self, cx: TaskContext) -> Decided {
         let function = Arc::clone(&self.0);
-        let span = tracing::Span::current();
-        let ran = tokio::task::spawn_blocking(move || {
-            span.in_scope(|| {
-                let input = cx.payload()?;
-                Ok(function(input, cx)?.into_json()?)
-            })
-        });
-        match ran.await {
-            Ok(decided) => decided,
-            // The panic goes on, to where all panics of attempts are caught.
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            Err(error) => Err(error.into()),
-        }
+        crate::private::blocking(move || {
+            let input = cx.payload()?;
+            Ok(function(input, cx)?.into_json()?)
+        })
+        .await
     }
 }
 
-pub(crate) fn blocking<F, I, O>(function: F) -> Box<dyn AnyHandler>
+pub(crate) fn blocking<F, I, O>(function: F) -> Arc<dyn AnyHandler>
 where
     F: Fn(I, TaskContext) -> Result<Outcome<O>, TaskError> + Send + Sync + 'static,
     I: DeserializeOwned + Send + 'static,
     O: Serialize + 'static,
 {
-    Box::new(Blocking(Arc::new(function), PhantomData))
+    Arc::new(Blocking(Arc::new(function), PhantomData))
 }

@@ -21,26 +21,46 @@
 //! ```
 
 mod builder;
+mod call;
 mod context;
 mod error;
 pub mod events;
+mod extract;
+mod graph;
 mod handler;
 mod layer;
 mod outcome;
+mod private;
+mod returned;
 mod run;
 mod state;
+mod tasks;
 pub mod testing;
 mod worker;
 
+/// What generated code names. Not part of the interface.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::private::*;
+}
+
 pub use async_trait::async_trait;
 pub use builder::WorkerBuilder;
+pub use call::{Call, Enqueue, FollowUp, Target, WaitError};
 pub use context::{EffectsOf, TaskContext};
 pub use error::{TaskError, TaskResult};
-pub use handler::{Decided, Defaults, Handler};
+pub use extract::{FromContext, Meta, Needs, Progress, State};
+pub use graph::{Edge, Graph};
+pub use handler::{Decided, Defaults, Handler, TaskInput};
 pub use layer::{Dead, Layer, Next};
 pub use outcome::Outcome;
 pub use run::{Health, WorkerHandle, WorkerState};
+pub use tasks::Tasks;
 pub use worker::Worker;
+
+#[doc = include_str!("../docs/task.md")]
+#[cfg(feature = "macros")]
+pub use aedb_macros::task;
 
 /// The README's examples, compiled.
 #[cfg(doctest)]

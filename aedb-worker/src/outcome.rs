@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use aedb_queue::{Due, Effects, Json, NewTask, Result, Timestamp};
+use aedb_queue::{Due, Effects, Error, Json, Result, Timestamp};
 use serde::Serialize;
+
+use crate::call::FollowUp;
 
 /// What becomes of a task whose handler returned.
 ///
@@ -13,7 +15,7 @@ use serde::Serialize;
 /// use aedb_queue::NewTask;
 /// use aedb_worker::Outcome;
 ///
-/// let outcome = Outcome::done(42).put("answer", "42").then("mail", NewTask::new("mail.answer", &42)?);
+/// let outcome = Outcome::done(42).put("answer", "42").then(("mail", NewTask::new("mail.answer", &42)?));
 /// # drop(outcome);
 /// # Ok::<(), aedb_queue::Error>(())
 /// ```
@@ -23,6 +25,8 @@ pub struct Outcome<T = ()> {
     pub(crate) kind: Kind<T>,
     pub(crate) effects: Effects,
     pub(crate) keep: Option<Duration>,
+    /// What was wrong with a follow-up: the attempt fails with it.
+    mistake: Option<Error>,
 }
 
 #[derive(Debug)]
@@ -35,7 +39,7 @@ pub(crate) enum Kind<T> {
 
 impl<T> Outcome<T> {
     fn of(kind: Kind<T>) -> Self {
-        Self { kind, effects: Effects::new(), keep: None }
+        Self { kind, effects: Effects::new(), keep: None, mistake: None }
     }
 
     /// The task is done; its record keeps the result. `()` is no result.
@@ -76,9 +80,14 @@ impl<T> Outcome<T> {
         Ok(Self::of(Kind::Continue { payload: Json::of(input)?, due: Due::After(wait) }))
     }
 
-    /// Enqueues a follow-up in the same commit.
-    pub fn then(mut self, queue: &str, task: NewTask) -> Self {
-        self.effects = self.effects.enqueue(queue, task);
+    /// Enqueues a follow-up in the same commit: `parent::child(input)` of a [task](crate::task) that declares it, or a queue and a
+    /// task, `("mail", task)`.
+    pub fn then(mut self, follow_up: impl Into<FollowUp>) -> Self {
+        let FollowUp { queue, task } = follow_up.into();
+        match task {
+            Ok(task) => self.effects = self.effects.enqueue(queue, task),
+            Err(error) => self.mistake = Some(error),
+        }
         self
     }
 
@@ -115,12 +124,15 @@ impl<T> Outcome<T> {
     where
         T: Serialize,
     {
+        if let Some(mistake) = self.mistake {
+            return Err(mistake);
+        }
         let kind = match self.kind {
             Kind::Done(result) => Kind::Done(Json::of(&result)?),
             Kind::Snooze(due) => Kind::Snooze(due),
             Kind::Discard(reason) => Kind::Discard(reason),
             Kind::Continue { payload, due } => Kind::Continue { payload, due },
         };
-        Ok(Outcome { kind, effects: self.effects, keep: self.keep })
+        Ok(Outcome { kind, effects: self.effects, keep: self.keep, mistake: None })
     }
 }

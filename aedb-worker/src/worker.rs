@@ -8,6 +8,7 @@ use std::time::Duration;
 use aedb_queue::{Db, Queue, Result, Scope};
 
 use crate::builder::WorkerBuilder;
+use crate::graph::Graph;
 use crate::handler::Registry;
 use crate::layer::Layer;
 use crate::run::{self, Control, Line, Mode, WorkerHandle};
@@ -82,6 +83,11 @@ impl Worker {
 
     pub(crate) fn parts(&self) -> &Parts {
         &self.parts
+    }
+
+    /// Its tasks and their declared follow-ups.
+    pub fn graph(&self) -> Graph {
+        Graph::of(&self.parts.registry)
     }
 
     /// Steers the worker while it runs: shutdown, pause, health.

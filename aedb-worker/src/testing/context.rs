@@ -32,14 +32,13 @@ pub fn context<I: Serialize + ?Sized>(name: &str, payload: &I) -> Result<Context
 pub async fn perform<H>(handler: &H, input: &H::Input) -> (Result<Outcome<H::Output>, TaskError>, TaskContext)
 where
     H: Handler,
-    H::Input: Serialize,
 {
     let payload = Json::of(input).unwrap_or_else(|_| Json::null());
     let task = ClaimedTask::detached("test", handler.name(), payload);
     let cx = ContextBuilder { task, states: States::default(), cancelled: CancellationToken::new() }.build();
-    let decided = match cx.payload() {
+    let decided = match handler.decode(&cx) {
         Ok(input) => handler.run(input, cx.clone()).await,
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     };
     (decided, cx)
 }

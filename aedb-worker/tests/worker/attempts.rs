@@ -20,7 +20,7 @@ async fn a_handler_that_returns_completes_its_task_with_its_effects_and_follow_u
     let db = db();
     let queue = db.queue("q").unwrap();
     let id = queue.enqueue(task("first")).await.unwrap().id;
-    let first = |_: u32, _: TaskContext| async { Ok(Outcome::done(7).put("k", "v").then("q", task("second"))) };
+    let first = |_: u32, _: TaskContext| async { Ok(Outcome::done(7).put("k", "v").then(("q", task("second")))) };
     let second =
         |_: u32, cx: TaskContext| async move { Ok(Outcome::done(()).put("second", cx.idempotency_key("step"))) };
     Worker::builder(&db)

@@ -22,7 +22,7 @@ impl Handler for Charge {
         }
         cx.checkpoint(&"charged").await?;
         cx.effects().assert_absent("paid").put("paid", cents.to_string());
-        Ok(Outcome::done("receipt".to_owned()).then("q", NewTask::new("mail", &cents)?))
+        Ok(Outcome::done("receipt".to_owned()).then(("q", NewTask::new("mail", &cents)?)))
     }
 }
 

@@ -1,0 +1,1 @@
+//! Mistakes, each with one message.
