@@ -53,8 +53,8 @@ fn handler(options: &Options, function: &Function) -> TokenStream {
     let names: Vec<_> = (0..extractors.len()).map(|n| format_ident!("__extractor_{n}")).collect();
     // One constant for each, so that a type that is no extractor is told of once, where it stands.
     let constants = extractors.iter().zip(&names).map(|(ty, name)| {
-        let of = quote_spanned!(ty.span()=> __task::Extractor<#ty>);
-        quote!(#[allow(non_upper_case_globals)] const #name: #of = __task::Extractor::NEW;)
+        let new = quote_spanned!(ty.span()=> __task::extractor::<#ty>());
+        quote!(#[allow(non_upper_case_globals)] const #name: __task::Extractor<#ty> = #new;)
     });
     let (defaults, run, decode) = (defaults(options), run(function, &names), decode(options));
     let aliases = &options.aliases;

@@ -1,7 +1,6 @@
 //! Extractors: what a task's function takes beside its input.
 
 use std::any::type_name;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use aedb_queue::{TaskId, Timestamp};
@@ -130,25 +129,30 @@ impl FromContext for Meta {
     }
 }
 
-/// Both sides of an extractor under one bound, so that a type which is none is told of once.
+/// Both sides of an extractor. Only making one asks for the bound, so that a type which is none is told of once.
 #[derive(Debug)]
-pub struct Extractor<T: FromContext>(PhantomData<fn() -> T>);
+pub struct Extractor<T> {
+    get: fn(&TaskContext) -> Result<T, TaskError>,
+    needs: fn(&mut Needs<'_>),
+}
 
-impl<T: FromContext> Extractor<T> {
-    /// The one there is.
-    pub const NEW: Self = Self(PhantomData);
+/// The extractor of a type.
+pub const fn extractor<T: FromContext>() -> Extractor<T> {
+    Extractor { get: T::from_context, needs: T::needs }
+}
 
+impl<T> Extractor<T> {
     /// Takes it from a context.
     ///
     /// # Errors
     ///
     /// The extractor's own.
     pub fn get(&self, cx: &TaskContext) -> Result<T, TaskError> {
-        T::from_context(cx)
+        (self.get)(cx)
     }
 
     /// Says what it needs.
     pub fn needs(&self, needs: &mut Needs<'_>) {
-        T::needs(needs);
+        (self.needs)(needs);
     }
 }

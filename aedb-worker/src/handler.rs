@@ -107,14 +107,8 @@ pub trait Handler: Send + Sync + 'static {
 }
 
 /// What a task can carry: a type that owns its data, can be sent to another thread, and goes to JSON and back.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be the input of a task",
-    label = "it must go to JSON and back",
-    note = "add `#[derive(serde::Serialize, serde::Deserialize)]` to it; it must own its data and be `Send`"
-)]
 pub trait TaskInput: Serialize + DeserializeOwned + Send + 'static {}
 
-#[diagnostic::do_not_recommend]
 impl<T: Serialize + DeserializeOwned + Send + 'static> TaskInput for T {}
 
 /// How the tasks of a handler are enqueued and run. What is not set is the queue's or the worker's default.

@@ -8,7 +8,7 @@ pub use serde::de::DeserializeOwned;
 pub use crate::call::{Call, Enqueue, FollowUp, Target, WaitError};
 pub use crate::context::TaskContext;
 pub use crate::error::TaskError;
-pub use crate::extract::{Extractor, Needs};
+pub use crate::extract::{Extractor, Needs, extractor};
 pub use crate::graph::Edge;
 pub use crate::handler::{Defaults, Handler};
 pub use crate::outcome::Outcome;

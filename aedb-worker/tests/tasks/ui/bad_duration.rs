@@ -1,0 +1,4 @@
+#[aedb_worker::task(timeout = "5 minutes")]
+async fn send(_: u64) {}
+
+fn main() {}

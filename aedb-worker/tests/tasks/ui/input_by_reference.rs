@@ -1,0 +1,6 @@
+#[aedb_worker::task]
+async fn greet(name: &str) {
+    println!("{name}");
+}
+
+fn main() {}

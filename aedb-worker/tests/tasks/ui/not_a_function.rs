@@ -1,0 +1,6 @@
+#[aedb_worker::task]
+struct Order {
+    number: u64,
+}
+
+fn main() {}
