@@ -25,7 +25,7 @@ pub(crate) fn expand(options: &Options, function: &Function) -> TokenStream {
         #[derive(Clone, Copy, Debug, Default)]
         #vis struct #ident {}
 
-        #[allow(clippy::all, clippy::pedantic, missing_docs)]
+        #[allow(clippy::all, clippy::pedantic, missing_docs, unreachable_pub)]
         const _: () = {
             use #krate::__private as __task;
 

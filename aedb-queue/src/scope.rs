@@ -8,6 +8,7 @@ use crate::lease::Lease;
 use crate::model::limits;
 use crate::queue::Queue;
 use crate::store::{Cursor, LeasePage, LiveWorker, Place, Store};
+use crate::time::Timestamp;
 
 /// The namespace `project/scope`. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -88,6 +89,11 @@ impl Scope {
     /// ```
     pub async fn workers(&self) -> Result<Vec<LiveWorker>> {
         self.store.workers(&self.at).await
+    }
+
+    /// The present instant on the database's clock.
+    pub fn now(&self) -> Timestamp {
+        self.store.clock().now()
     }
 
     /// The application's own keys.

@@ -288,7 +288,7 @@ impl WorkerBuilder {
     }
 }
 
-fn mistake_in_lease(what: &str, lease: Duration) -> Option<String> {
+pub(crate) fn mistake_in_lease(what: &str, lease: Duration) -> Option<String> {
     let (least, most) = (limits::LEASE_MIN, limits::LEASE_MAX);
     (!(least..=most).contains(&lease)).then(|| format!("{what}, {lease:?}, is outside of {least:?} to {most:?}"))
 }
@@ -300,7 +300,7 @@ fn mistake_in_name(what: &str, name: &str, most: usize) -> Option<String> {
 }
 
 /// Unique among the workers of all processes of all hosts that share a database, as long as host names are.
-fn default_owner() -> String {
+pub(crate) fn default_owner() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(1);
     let host: String = host().chars().take(100).collect();
     format!("{host}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))

@@ -14,6 +14,9 @@
 //! | `handler.blocks` | warn | a handler has blocked its thread for over a second |
 //! | `store.away` | warn | a call failed and is tried again; the first of a row and each tenth |
 //! | `service.panic` | error | a part of the worker panicked and is started again |
+//! | `event.undelivered` | warn | an outbox's event failed; field `error` |
+//! | `key.parked` | error | an event has spent its budget, and its key is parked |
+//! | `lane.lost` | warn | a dispatcher's lane was taken over; nothing was recorded |
 //! | `worker.start`, `worker.stop` | debug | |
 //!
 //! Metrics, with the feature `metrics`; all but the worker's own have the labels `queue` and `task`, depths only `queue`:
@@ -28,11 +31,15 @@
 //! | `aedb_in_flight` | gauge | attempts that this worker holds |
 //! | `aedb_queue_depth` | gauge | tasks of a queue, with the label `state` |
 //! | `aedb_oldest_ready_seconds` | gauge | how long the longest waiting task has been ready |
+//! | `aedb_outbox_delivered_total`, `_retried_total`, `_parked_total` | counter | events of a topic, with the label `topic` |
+//! | `aedb_outbox_lag_seconds` | gauge | the age of the oldest event that was just delivered, with the label `topic` |
 
 use std::time::Duration;
 
 use aedb_queue::{ClaimedTask, Decision, Error, QueueStats, Timestamp};
 use tracing::{Span, debug, error, info_span, warn};
+
+use crate::outbox::EventId;
 
 #[cfg(feature = "metrics")]
 use metrics::{counter, gauge, histogram};
@@ -158,6 +165,36 @@ pub(crate) fn depth(queue: &str, stats: &QueueStats, now: Timestamp) {
         let oldest = stats.oldest_ready.map_or(Duration::ZERO, |since| now.saturating_since(since));
         gauge!("aedb_oldest_ready_seconds", "queue" => text(queue)).set(oldest.as_secs_f64());
     }
+}
+
+/// Events of a topic were delivered.
+pub(crate) fn delivered(topic: &str, count: u64, lag: Duration) {
+    let _ = (topic, count, lag);
+    #[cfg(feature = "metrics")]
+    {
+        counter!("aedb_outbox_delivered_total", "topic" => text(topic)).increment(count);
+        gauge!("aedb_outbox_lag_seconds", "topic" => text(topic)).set(lag.as_secs_f64());
+    }
+}
+
+/// An event could not be delivered.
+pub(crate) fn undelivered(topic: &str, key: &str, id: EventId, cause: &str, parked: bool) {
+    let (id, cause) = (id.as_u64(), cause.escape_debug());
+    if parked {
+        error!(target: TARGET, topic, key, id, error = %cause, "key.parked");
+    } else {
+        warn!(target: TARGET, topic, key, id, error = %cause, "event.undelivered");
+    }
+    #[cfg(feature = "metrics")]
+    if parked {
+        counter!("aedb_outbox_parked_total", "topic" => text(topic)).increment(1);
+    } else {
+        counter!("aedb_outbox_retried_total", "topic" => text(topic)).increment(1);
+    }
+}
+
+pub(crate) fn lane_lost(topic: &str, lane: u16) {
+    warn!(target: TARGET, topic, lane, "lane.lost: nothing was recorded");
 }
 
 fn millis(span: Duration) -> u64 {

@@ -29,6 +29,7 @@ mod extract;
 mod graph;
 mod handler;
 mod layer;
+pub mod outbox;
 mod outcome;
 mod private;
 mod returned;

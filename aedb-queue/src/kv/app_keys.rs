@@ -16,6 +16,7 @@ pub(crate) fn check(scope: &ScopeTxn<'_, '_>, effects: &Effects) -> Result<()> {
     for effect in &effects.0 {
         match effect {
             Effect::Put { key, .. } | Effect::Delete { key } => allow(scope, &Target::Key(key.clone()), Access::Write)?,
+            Effect::Append { prefix, .. } => allow(scope, &Target::Key(prefix.clone()), Access::Write)?,
             Effect::Enqueue { queue, .. } => allow(scope, &Target::queue(queue), Access::Write)?,
             Effect::Assert { key, expect } => {
                 allow(scope, &Target::Key(key.clone()), Access::Read)?;
@@ -54,6 +55,11 @@ pub(crate) fn write(scope: &mut ScopeTxn<'_, '_>, effects: Effects) -> Result<()
         match effect {
             Effect::Put { key, value } => scope.txn.put(scope.keys.application(&key), value),
             Effect::Delete { key } => scope.txn.delete(scope.keys.application(&key)),
+            Effect::Append { prefix, value } => {
+                let number = scope.next_id()?.as_u64();
+                let key = [prefix.as_slice(), &number.to_be_bytes()].concat();
+                scope.txn.put(scope.keys.application(&key), value);
+            }
             Effect::Assert { .. } => {}
             Effect::Enqueue { queue, task } => {
                 let queue = scope.keys.queue(&queue);

@@ -38,6 +38,13 @@ pub enum Effect {
         /// What it must be.
         expect: Expect,
     },
+    /// Writes a value under a key that no commit before had: these bytes, then a number that grows with every commit of the scope.
+    Append {
+        /// What the key begins with.
+        prefix: Vec<u8>,
+        /// The value.
+        value: Vec<u8>,
+    },
     /// Enqueues a task in any queue of the scope.
     Enqueue {
         /// The queue.
@@ -115,6 +122,13 @@ impl Effects {
         self.with(Effect::Enqueue { queue: queue.into(), task: Box::new(task) })
     }
 
+    /// Writes a value under these bytes and a number in eight bytes, big end first, that grows with every commit of the scope: keys
+    /// of one prefix sort in the order of their commits. The number is the microsecond of the commit or one more than the last.
+    #[must_use]
+    pub fn append(self, prefix: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Self {
+        self.with(Effect::Append { prefix: prefix.into(), value: value.into() })
+    }
+
     /// Adds one effect.
     #[must_use]
     pub fn with(mut self, effect: Effect) -> Self {
@@ -150,6 +164,11 @@ impl Effects {
         self.0.iter().try_for_each(|effect| match effect {
             Effect::Put { key, value } => {
                 limits::application_key(key)?;
+                limits::at_most("value bytes", limits::VALUE_BYTES, value.len())
+            }
+            Effect::Append { prefix, value } => {
+                limits::application_key(prefix)?;
+                limits::at_most("key bytes", limits::KEY_BYTES, prefix.len() + size_of::<u64>())?;
                 limits::at_most("value bytes", limits::VALUE_BYTES, value.len())
             }
             Effect::Delete { key } | Effect::Assert { key, .. } => limits::application_key(key),

@@ -66,6 +66,13 @@ pub struct LeaseRecord {
     pub note: Option<Json>,
 }
 
+impl LeaseRecord {
+    /// Whether somebody holds it at an instant.
+    pub fn is_held(&self, now: Timestamp) -> bool {
+        self.owner.is_some() && now < self.until
+    }
+}
+
 /// A page of leases, in the order of their names.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]

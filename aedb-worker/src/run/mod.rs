@@ -15,8 +15,8 @@ mod control;
 mod entry;
 mod heartbeat;
 mod lines;
-mod monotonic;
-mod pause;
+pub(crate) mod monotonic;
+pub(crate) mod pause;
 mod presence;
 pub(crate) mod settle;
 mod shutdown;
@@ -100,8 +100,7 @@ pub(crate) enum Mode {
 
 /// Runs a worker until a future ends, or it ends by itself.
 pub(crate) async fn run(parts: Parts, control: Arc<Control>, mode: Mode, stop: impl Future<Output = ()>) -> Result<()> {
-    let attempts = Handle::try_current()
-        .map_err(|error| Error::invalid("a worker runs its handlers on a tokio runtime; start one").caused_by(error))?;
+    let attempts = application_runtime()?;
     let (slots, turns) = (parts.concurrency + parts.prefetch, parts.concurrency);
     let shared = Arc::new(Shared {
         slots: Arc::new(Semaphore::new(slots)),
@@ -112,8 +111,26 @@ pub(crate) async fn run(parts: Parts, control: Arc<Control>, mode: Mode, stop: i
         attempts,
         parts,
     });
+    on_own_thread("aedb-worker", serve(shared, mode), &control, stop).await
+}
+
+/// The runtime that handlers run on.
+pub(crate) fn application_runtime() -> Result<Handle> {
+    Handle::try_current().map_err(|error| {
+        Error::invalid("handlers run on a tokio runtime; start one and run this on it").caused_by(error)
+    })
+}
+
+/// Runs a service on a thread and runtime of its own until it ends. It is told to stop when a future ends, and at once if
+/// nobody waits for it any more.
+pub(crate) async fn on_own_thread(
+    name: &str,
+    service: impl Future<Output = Result<()>> + Send + 'static,
+    control: &Control,
+    stop: impl Future<Output = ()>,
+) -> Result<()> {
     let _abandon = control.abandon.clone().drop_guard();
-    let mut ended = on_own_thread(shared, mode)?;
+    let mut ended = start_thread(name, service)?;
     tokio::select! {
         () = stop => control.stop.cancel(),
         ended = &mut ended => return ended.unwrap_or_else(|_| Err(thread_died())),
@@ -121,22 +138,24 @@ pub(crate) async fn run(parts: Parts, control: Arc<Control>, mode: Mode, stop: i
     ended.await.unwrap_or_else(|_| Err(thread_died()))
 }
 
-fn thread_died() -> Error {
-    Error::new(ErrorKind::Unavailable, "the worker's own thread has died; its leases run out by themselves")
-}
-
-/// Starts the worker's thread, which serves until the control says stop.
-fn on_own_thread(shared: Arc<Shared>, mode: Mode) -> Result<oneshot::Receiver<Result<()>>> {
+fn start_thread(
+    name: &str,
+    service: impl Future<Output = Result<()>> + Send + 'static,
+) -> Result<oneshot::Receiver<Result<()>>> {
     let fails = |error: std::io::Error| {
-        Error::new(ErrorKind::Unavailable, "the worker's own thread could not be started").caused_by(error)
+        Error::new(ErrorKind::Unavailable, "a thread for the service could not be started").caused_by(error)
     };
     let own = Builder::new_current_thread().enable_time().build().map_err(fails)?;
     let (tell, ended) = oneshot::channel();
     let serve = move || {
-        let _ = tell.send(own.block_on(serve(shared, mode)));
+        let _ = tell.send(own.block_on(service));
     };
-    thread::Builder::new().name("aedb-worker".into()).spawn(serve).map_err(fails)?;
+    thread::Builder::new().name(name.into()).spawn(serve).map_err(fails)?;
     Ok(ended)
+}
+
+fn thread_died() -> Error {
+    Error::new(ErrorKind::Unavailable, "the service's own thread has died; its leases run out by themselves")
 }
 
 async fn serve(shared: Arc<Shared>, mode: Mode) -> Result<()> {

@@ -79,6 +79,7 @@ fn blocking(input: u8) -> Result<u8, TaskError> {
 }
 
 #[task]
+#[expect(clippy::manual_async_fn, reason = "this form is the point")]
 fn future(input: u8) -> impl Future<Output = Result<u8, TaskError>> + Send {
     async move { Ok(input + 1) }
 }

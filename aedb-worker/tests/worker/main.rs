@@ -9,6 +9,7 @@ mod logs;
 mod loops;
 #[cfg(feature = "metrics")]
 mod measured;
+mod outbox;
 mod processes;
 mod progress;
 mod queues;
