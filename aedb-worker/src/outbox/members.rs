@@ -64,16 +64,19 @@ impl Lanes {
         }
         // Members begin their search at different lanes, so that they do not all ask for the same.
         let first = crate::outbox::keys::lane_of(&shared.parts.owner);
-        let mut taken = Vec::new();
-        for number in (0..LANES).map(|n| (first + n) % LANES) {
-            if self.0.len() >= share {
+        let free = (0..LANES).map(|n| (first + n) % LANES).filter(|number| !self.0.contains_key(number));
+        let (mut free, mut taken) = (free.collect::<Vec<_>>().into_iter(), Vec::new());
+        loop {
+            // Asked together, so that all of them share a commit.
+            let ask: Vec<_> = free.by_ref().take(share.saturating_sub(self.0.len())).collect();
+            if ask.is_empty() {
                 break;
             }
-            if !self.0.contains_key(&number)
-                && let Some(lane) = take(shared, number).await?
-            {
-                taken.push(Arc::clone(&lane.lane));
-                self.0.insert(number, lane);
+            for answer in join_all(ask.iter().map(|number| take(shared, *number))).await {
+                if let Some(owned) = answer? {
+                    taken.push(Arc::clone(&owned.lane));
+                    self.0.insert(owned.lane.number, owned);
+                }
             }
         }
         Ok(taken)
