@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aedb_queue::{
-    ClaimedTask, Effects, Error, ErrorKind, FencingToken, HeartbeatOutcome, Json, LeaseLength, NewTask, Queue, Result,
-    TaskId, Timestamp,
+    AppKeys, ClaimedTask, Effects, Error, ErrorKind, FencingToken, HeartbeatOutcome, Json, LeaseLength, NewTask, Queue,
+    Result, TaskId, Timestamp,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -34,7 +34,7 @@ struct Attempt {
 #[derive(Debug)]
 pub(crate) enum Keeper {
     /// To the queue, under the lease, or to the entry while checkpoints are throttled.
-    Queue { queue: Queue, lease: Duration, entry: Option<Arc<Entry>> },
+    Queue { queue: Queue, kv: AppKeys, lease: Duration, entry: Option<Arc<Entry>> },
     /// Nowhere: the context was made by hand, and remembers them.
     Nobody,
 }
@@ -80,7 +80,7 @@ impl TaskContext {
     /// Not cancel safe: a dropped call may still record.
     pub async fn checkpoint<T: Serialize + ?Sized>(&self, progress: &T) -> Result<()> {
         let progress = Json::of(progress)?;
-        if let Keeper::Queue { queue, lease, entry } = &self.0.keeper
+        if let Keeper::Queue { queue, lease, entry, .. } = &self.0.keeper
             && !entry.as_ref().is_some_and(|entry| entry.throttles(&progress))
             && let HeartbeatOutcome::LeaseLost(_) =
                 queue.heartbeat(&self.0.task, LeaseLength::of(*lease), Some(progress.clone())).await?
@@ -207,6 +207,14 @@ impl TaskContext {
 
     pub(crate) fn task(&self) -> &Arc<ClaimedTask> {
         &self.0.task
+    }
+
+    /// The application's keys; `None` if the context was made by hand.
+    pub(crate) fn kv(&self) -> Option<AppKeys> {
+        match &self.0.keeper {
+            Keeper::Queue { kv, .. } => Some(kv.clone()),
+            Keeper::Nobody => None,
+        }
     }
 
     /// Takes what the handler added to the commit.

@@ -66,8 +66,12 @@ async fn turn(shared: &Shared, entry: &Entry) -> Option<OwnedSemaphorePermit> {
 /// Runs the handler, under the eyes of the heartbeat thread.
 async fn watched(shared: &Shared, found: &Registered, entry: &Arc<Entry>) -> Decision {
     let parts = &shared.parts;
-    let keeper =
-        Keeper::Queue { queue: shared.line(entry).clone(), lease: entry.lease, entry: Some(Arc::clone(entry)) };
+    let keeper = Keeper::Queue {
+        queue: shared.line(entry).clone(),
+        kv: parts.scope.kv(),
+        lease: entry.lease,
+        entry: Some(Arc::clone(entry)),
+    };
     let cx = TaskContext::new(Arc::clone(&entry.task), Arc::clone(&parts.states), entry.asked.clone(), keeper);
     events::started(&entry.task, parts.now());
     Watched { attempt: Box::pin(guarded(parts, found, &cx)), entry }.instrument(events::attempt_span(&entry.task)).await

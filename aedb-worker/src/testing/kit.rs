@@ -134,7 +134,7 @@ impl Kit {
     async fn run_one(&self, parts: &Parts, queue: &Queue, task: ClaimedTask, lose: bool) -> Result<()> {
         let Some(found) = parts.registry.get(&task.name) else { return Ok(()) };
         let task = Arc::new(task);
-        let keeper = Keeper::Queue { queue: queue.clone(), lease: LEASE, entry: None };
+        let keeper = Keeper::Queue { queue: queue.clone(), kv: parts.scope.kv(), lease: LEASE, entry: None };
         let cx = TaskContext::new(Arc::clone(&task), Arc::clone(&parts.states), CancellationToken::new(), keeper);
         let decision = attempt::guarded(parts, found, &cx).await;
         if lose {

@@ -14,6 +14,7 @@ mod processes;
 mod progress;
 mod queues;
 mod steering;
+mod steps;
 mod stopping;
 mod store_faults;
 
