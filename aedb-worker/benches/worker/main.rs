@@ -11,6 +11,7 @@
 
 mod idle;
 mod latency;
+mod outbox;
 mod throughput;
 
 use std::future::Future;
@@ -64,7 +65,7 @@ fn main() {
     let quick = std::env::args().any(|arg| arg == "--quick");
     let folder = tempfile::tempdir_in(".").unwrap();
     let mut rows = Vec::new();
-    for part in [throughput::run, latency::run, idle::run] {
+    for part in [throughput::run, outbox::run, latency::run, idle::run] {
         rows.extend(part(&folder, quick));
     }
     println!("\n| measured | result | wanted |\n|---|---|---|");

@@ -18,7 +18,7 @@ async fn enqueue(queue: &Queue, count: usize) {
 }
 
 /// The core alone: enqueue, claim and complete in batches of 500.
-async fn core(queue: &Queue, count: usize) -> Duration {
+pub(crate) async fn core(queue: &Queue, count: usize) -> Duration {
     let start = Instant::now();
     enqueue(queue, count).await;
     for _ in 0..count / BATCH {
