@@ -1,6 +1,6 @@
 //! The `#[task]` attribute of `aedb-worker`, which re-exports and documents it.
 //!
-//! A pipeline: [`options`] and [`function`] read what was written and collect every mistake, [`expand`] writes the handler. A
+//! A pipeline: `options` and `function` read what was written and collect every mistake, `expand` writes the handler. A
 //! mistake hides neither the function nor the type of its name, so that one mistake gives one message: a bad option is left out,
 //! and a bad signature gets a type that takes anything.
 

@@ -16,7 +16,7 @@ impl<H: Handler> Enqueue<'_, H> {
     ///
     /// # Errors
     ///
-    /// As [`Queue::enqueue_with`] and [`Queue::wait_for`], and [`WaitError::Unfinished`] with the task's end if that was no result.
+    /// As [`Queue::enqueue_with`](aedb_queue::Queue::enqueue_with) and [`Queue::wait_for`](aedb_queue::Queue::wait_for), and [`WaitError::Unfinished`] with the task's end if that was no result.
     ///
     /// # Cancel safety
     ///
