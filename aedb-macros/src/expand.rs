@@ -5,27 +5,28 @@ use std::time::Duration;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{LitStr, Path};
+use syn::{Path, Type, Visibility};
 
 use crate::function::{Function, Kind};
-use crate::options::{Options, Unique};
+use crate::options::Options;
+use crate::unique::Unique;
 
 pub(crate) fn expand(options: &Options, function: &Function) -> TokenStream {
-    let Function { ident, vis, docs, .. } = function;
-    let krate = options.krate();
-    let name = options.name.clone().unwrap_or_else(|| LitStr::new(&ident.to_string(), ident.span()));
-    let queue = options.queue.as_ref().map_or_else(|| "default".to_owned(), LitStr::value);
+    let Function { ident, vis, docs, cfgs, .. } = function;
+    let (krate, name, queue) = (options.krate(), options.name_of(ident), options.queue_name());
     let (handler, inherent) = (handler(options, function), inherent(options, function));
     let title = format!("The task `{}` of the queue `{queue}`, which the function of this name runs.", name.value());
     quote! {
         #[doc = #title]
         #[doc = ""]
         #(#docs)*
+        #(#cfgs)*
         #[allow(non_camel_case_types)]
         #[derive(Clone, Copy, Debug, Default)]
         #vis struct #ident {}
 
-        #[allow(clippy::all, clippy::pedantic, missing_docs, unreachable_pub)]
+        #(#cfgs)*
+        #[allow(clippy::all, clippy::pedantic, deprecated, missing_docs, unreachable_pub)]
         const _: () = {
             use #krate::__private as __task;
 
@@ -44,12 +45,7 @@ pub(crate) fn expand(options: &Options, function: &Function) -> TokenStream {
 
 fn handler(options: &Options, function: &Function) -> TokenStream {
     let Function { ident, input, extractors, returns, .. } = function;
-    let returned = &returns.ty;
-    let output = if returns.is_result {
-        quote_spanned!(returned.span()=> <<#returned as __task::AnyResult>::Ok as __task::Returned>::Output)
-    } else {
-        quote_spanned!(returned.span()=> <#returned as __task::Returned>::Output)
-    };
+    let output = quote_spanned!(returns.span()=> <#returns as __task::Returned<__FORM>>::Output);
     let names: Vec<_> = (0..extractors.len()).map(|n| format_ident!("__extractor_{n}")).collect();
     // One constant for each, so that a type that is no extractor is told of once, where it stands.
     let constants = extractors.iter().zip(&names).map(|(ty, name)| {
@@ -59,11 +55,23 @@ fn handler(options: &Options, function: &Function) -> TokenStream {
     let (defaults, run, decode) = (defaults(options), run(function, &names), decode(options));
     let aliases = &options.aliases;
     let follow_ups = options.follow_ups.iter().map(|path| quote_spanned!(path.span()=> __task::Edge::to::<#path>()));
+    let form = form(returns);
+    let fits = quote_spanned!(input.span()=> __task::fits::<#input, __FITS>());
     quote! {
+        #form
+
+        const __FITS: bool = {
+            #[allow(unused_imports)]
+            use __task::NoInput as _;
+            __task::Input::<#input>::FITS
+        };
+
+        const _: () = #fits;
+
         #(#constants)*
 
         impl __task::Handler for #ident {
-            type Input = #input;
+            type Input = <#input as __task::Asked<__FITS>>::Input;
             type Output = #output;
 
             fn name(&self) -> &str {
@@ -99,27 +107,47 @@ fn local(name: &str) -> Ident {
     Ident::new(name, Span::mixed_site())
 }
 
+/// The numbers of the form in which the function returns and fails; the type is concrete, so they are constants.
+fn form(returns: &Type) -> TokenStream {
+    let form = quote_spanned!(returns.span()=> __task::Form::<#returns>);
+    let fails = quote_spanned!(returns.span()=> __task::fails::<__FORM, __WAY, #returns>());
+    quote! {
+        const __FORM: u8 = {
+            #[allow(unused_imports)]
+            use __task::Otherwise as _;
+            __task::form(#form::IS_OUTCOME, #form::IS_RESULT, #form::IS_RESULT_OF_OUTCOME)
+        };
+
+        const __WAY: u8 = {
+            #[allow(unused_imports)]
+            use __task::Otherwise as _;
+            __task::failure(#form::IS_RESULT, #form::HAS_TASK_ERROR, #form::HAS_BOXED, #form::HAS_DISPLAY)
+        };
+
+        const __FAILS: fn(<#returns as __task::Returned<__FORM>>::Error) -> __task::TaskError = #fails;
+    }
+}
+
 fn run(function: &Function, names: &[Ident]) -> TokenStream {
     let ident = &function.ident;
-    let (input, cx, returned) = (local("input"), local("cx"), local("returned"));
+    let (input, cx, future) = (local("input"), local("cx"), local("future"));
     let locals: Vec<_> = (0..names.len()).map(|n| local(&format!("extracted_{n}"))).collect();
-    let call = quote!(#ident(#input #(, #locals)*));
+    let call = quote!(#ident(__task::Asked::<__FITS>::from_input(#input) #(, #locals)*));
     let call = match function.kind {
-        Kind::Async => quote!(#call.await),
-        Kind::Blocking => quote!(__task::blocking(move || #call).await),
+        Kind::Async => call,
+        Kind::Blocking => quote!(__task::blocking(move || #call)),
     };
+    // A future that cannot be sent is told of at the function's name.
+    let given = Ident::new("future", future.span().located_at(ident.span()));
+    let attempt = quote_spanned!(ident.span()=> __task::attempt::<__FORM, _>(#given, __FAILS));
     quote! {
-        async fn run(
-            &self,
-            #input: Self::Input,
-            #cx: __task::TaskContext,
-        ) -> ::std::result::Result<__task::Outcome<Self::Output>, __task::TaskError> {
-            #[allow(unused_imports)]
-            use __task::{ByDisplay as _, ByError as _, ByTaskError as _, ByValue as _};
-            #(let #locals = #names.get(&#cx)?;)*
-            ::std::mem::drop(#cx);
-            let #returned = __task::Value::new(#call);
-            (&&&&#returned).decide()
+        #[allow(refining_impl_trait)]
+        fn run(&self, #input: Self::Input, #cx: __task::TaskContext) -> __task::Attempt<Self::Output> {
+            let #future = (move || {
+                #(let #locals = #names.get(&#cx)?;)*
+                ::std::result::Result::Ok::<_, __task::TaskError>(#call)
+            })();
+            #attempt
         }
     }
 }
@@ -131,8 +159,10 @@ fn decode(options: &Options) -> TokenStream {
     quote! {
         fn decode(&self, #cx: &__task::TaskContext) -> ::std::result::Result<Self::Input, __task::TaskError> {
             match __task::version(#cx) {
-                #version => ::std::result::Result::Ok(#cx.payload()?),
-                #older => __task::upgraded(#upgrade(#older, __task::payload(#cx))),
+                #older @ ..#version => {
+                    __task::upgraded(#upgrade(#older, __task::payload(#cx)?)).map(__task::Asked::<__FITS>::into_input)
+                }
+                _ => ::std::result::Result::Ok(#cx.payload()?),
             }
         }
     }
@@ -149,9 +179,7 @@ fn defaults(options: &Options) -> TokenStream {
     span("timeout", options.timeout);
     span("lease", options.lease);
     span("keep", options.retention);
-    if let Some(queue) = &options.queue {
-        calls.push(quote!(.queue(#queue)));
-    }
+    calls.push(quote!(.queue(Self::QUEUE)));
     if let Some(priority) = &options.priority {
         calls.push(quote!(.priority(#priority)));
     }
@@ -178,15 +206,15 @@ fn backoff(options: &Options) -> Option<TokenStream> {
 
 /// Enqueuing, and one function for each declared follow-up.
 fn inherent(options: &Options, function: &Function) -> TokenStream {
-    let Function { ident, input, .. } = function;
-    let (given, call) = (local("given"), local("call"));
-    let key = options.unique.as_ref().map_or_else(|| quote!(#call), |key| unique(key, &given, &call));
-    let follow_ups = options.follow_ups.iter().map(follow_up);
+    let Function { ident, vis, input, .. } = function;
+    let (given, key) = (local("given"), local("key"));
+    let (key_of, keyed) = options.unique.as_ref().map(|found| unique(found, &given, &key)).unzip();
+    let follow_ups = options.follow_ups.iter().map(|path| follow_up(path, vis));
     quote! {
         /// A call with this input, to be enqueued as a batch or with other work.
         pub fn with(#given: #input) -> __task::Call<#ident> {
-            let #call = __task::Call::new(#ident {}, &#given);
-            #key
+            #key_of
+            __task::Call::new(#ident {}, &__task::Asked::<__FITS>::into_input(#given))#keyed
         }
 
         /// Enqueues a call, to the task's own queue of a database or scope, or to a given queue. Await it.
@@ -194,51 +222,53 @@ fn inherent(options: &Options, function: &Function) -> TokenStream {
             Self::with(input).to(to)
         }
 
-        /// Enqueues a call and waits for its result.
-        pub async fn enqueue_and_wait(
+        /// Enqueues a call for each input, in one commit: all or none. Await it.
+        pub fn enqueue_all(
+            to: &impl __task::Target,
+            inputs: impl ::std::iter::IntoIterator<Item = #input>,
+        ) -> __task::EnqueueAll<'_> {
+            __task::EnqueueAll::new(to, Self::QUEUE, inputs.into_iter().map(|input| Self::with(input).into_task()))
+        }
+
+        /// Enqueues a call and waits for its result. Await it.
+        pub fn enqueue_and_wait(
             to: &impl __task::Target,
             input: #input,
             timeout: ::std::time::Duration,
-        ) -> ::std::result::Result<<#ident as __task::Handler>::Output, __task::WaitError>
-        where
-            <#ident as __task::Handler>::Output: __task::DeserializeOwned,
-        {
-            Self::with(input).to(to).wait(timeout).await
+        ) -> __task::EnqueueAndWait<'_, #ident> {
+            __task::EnqueueAndWait::new(Self::with(input).to(to), timeout)
         }
 
         #(#follow_ups)*
     }
 }
 
-/// The key, of fields or of an expression that sees the input as `input`.
-fn unique(unique: &Unique, given: &Ident, call: &Ident) -> TokenStream {
-    let key = match &unique.key {
-        Some(key) => quote!({
+/// The key, of fields or of an expression that sees the input as `input`, and how the call takes it.
+fn unique(unique: &Unique, given: &Ident, key: &Ident) -> (TokenStream, TokenStream) {
+    let of = match &unique.key {
+        Some(expression) => quote!({
             let input = &#given;
-            __task::Json::of(&(#key))
+            __task::Json::of(&(#expression))
         }),
         None => {
             let fields = &unique.fields;
             quote!(__task::Json::of(&(#(&#given.#fields,)*)))
         }
     };
-    let window = unique.window.map_or_else(
-        || quote!(::std::option::Option::None),
-        |window| {
-            let window = duration(window);
-            quote!(::std::option::Option::Some(#window))
-        },
-    );
-    quote!(#call.unique(#key, #window))
+    let window = unique.window.map(duration);
+    let window = window
+        .map_or_else(|| quote!(::std::option::Option::None), |window| quote!(::std::option::Option::Some(#window)));
+    (quote!(let #key = #of;), quote!(.unique(#key, #window)))
 }
 
 /// `parent::child(input)`: only what is declared can be called so, and only with its own input.
-fn follow_up(path: &Path) -> TokenStream {
+fn follow_up(path: &Path, vis: &Visibility) -> TokenStream {
     let Some(child) = path.segments.last().map(|segment| &segment.ident) else { return TokenStream::new() };
     let title = format!("A follow-up of this task: `{child}` with this input. Give it to `Outcome::then`.");
     quote_spanned! {path.span()=>
         #[doc = #title]
-        pub fn #child(input: <#path as __task::Handler>::Input) -> __task::FollowUp {
+        #[allow(dead_code)]
+        #vis fn #child(input: <#path as __task::Handler>::Input) -> __task::FollowUp {
             #path::with(input).into_follow_up()
         }
     }

@@ -13,9 +13,12 @@ pub(crate) struct Function {
     pub(crate) ident: Ident,
     pub(crate) vis: Visibility,
     pub(crate) docs: Vec<Attribute>,
+    /// Under which the function exists.
+    pub(crate) cfgs: Vec<Attribute>,
     pub(crate) input: Type,
     pub(crate) extractors: Vec<Type>,
-    pub(crate) returns: Returns,
+    /// What it returns, once it is awaited.
+    pub(crate) returns: Type,
     pub(crate) kind: Kind,
 }
 
@@ -28,22 +31,15 @@ pub(crate) enum Kind {
     Blocking,
 }
 
-/// What the function returns, once it is awaited.
-pub(crate) struct Returns {
-    pub(crate) ty: Type,
-    /// Whether the type is a `Result`, by its name.
-    pub(crate) is_result: bool,
-}
-
 /// What is said of an item that is no function.
 pub(crate) fn not_a_function(error: Error) -> Error {
     Error::new(error.span(), "#[task] belongs on a function: `async fn name(input: Input) -> Result<Output, Error>`")
 }
 
 impl Function {
-    pub(crate) fn read(function: ItemFn) -> Result<Self> {
+    pub(crate) fn read(function: &ItemFn) -> Result<Self> {
         let mut mistakes = Mistakes::default();
-        check_signature(&function, &mut mistakes);
+        check_signature(function, &mut mistakes);
         let mut types = Vec::new();
         for argument in &function.sig.inputs {
             if let Some(PatType { ty, .. }) = typed(argument, &mut mistakes) {
@@ -57,11 +53,29 @@ impl Function {
             mistakes.add(Error::new(function.sig.paren_token.span.join(), sentence));
         }
         check_input(&input, &mut mistakes);
-        let (returns, kind) = returns(&function);
-        let docs = function.attrs.iter().filter(|attribute| attribute.path().is_ident("doc")).cloned().collect();
-        let ItemFn { vis, sig, .. } = function;
-        mistakes.finish(Self { ident: sig.ident, vis, docs, input, extractors: types.collect(), returns, kind })
+        let extractors: Vec<_> = types.collect();
+        for reference in extractors.iter().filter(|ty| matches!(ty, Type::Reference(_))) {
+            mistakes
+                .add(Error::new(reference.span(), "an extractor is taken by value: write its type without the `&`"));
+        }
+        let (returns, kind) = returns(function);
+        if let Type::ImplTrait(_) = &returns {
+            let sentence = "name the type that the task returns: it is what a caller waits for";
+            mistakes.add(Error::new(returns.span(), sentence));
+        }
+        let (docs, cfgs) = (attributes(function, &["doc"]), attributes(function, &CFGS));
+        let (ident, vis) = (function.sig.ident.clone(), function.vis.clone());
+        mistakes.finish(Self { ident, vis, docs, cfgs, input, extractors, returns, kind })
     }
+}
+
+/// The attributes that decide whether an item exists at all.
+pub(crate) const CFGS: [&str; 2] = ["cfg", "cfg_attr"];
+
+/// The attributes of these names.
+pub(crate) fn attributes(function: &ItemFn, names: &[&str]) -> Vec<Attribute> {
+    let wanted = |attribute: &&Attribute| names.iter().any(|name| attribute.path().is_ident(name));
+    function.attrs.iter().filter(wanted).cloned().collect()
 }
 
 fn check_signature(function: &ItemFn, mistakes: &mut Mistakes) {
@@ -78,6 +92,8 @@ fn check_signature(function: &ItemFn, mistakes: &mut Mistakes) {
     if !sig.generics.params.is_empty() {
         let sentence = "a task has no generics: its payload must have one type that can be read back";
         mistakes.add(Error::new(sig.generics.span(), sentence));
+    } else if let Some(clause) = &sig.generics.where_clause {
+        mistakes.add(Error::new(clause.span(), "a task has no generics, so there is nothing to bound"));
     }
 }
 
@@ -122,18 +138,16 @@ fn last_name(ty: &Type) -> Option<&Ident> {
     }
 }
 
-fn returns(function: &ItemFn) -> (Returns, Kind) {
+fn returns(function: &ItemFn) -> (Type, Kind) {
     let ty = match &function.sig.output {
         ReturnType::Default => syn::parse_quote!(()),
         ReturnType::Type(_, ty) => (**ty).clone(),
     };
-    let (ty, kind) = match future_output(&ty) {
+    match future_output(&ty) {
         _ if function.sig.asyncness.is_some() => (ty, Kind::Async),
         Some(output) => (output, Kind::Async),
         None => (ty, Kind::Blocking),
-    };
-    let is_result = last_name(&ty).is_some_and(|name| name.to_string().ends_with("Result"));
-    (Returns { ty, is_result }, kind)
+    }
 }
 
 /// `T` of `impl Future<Output = T>`.

@@ -1,13 +1,17 @@
 //! The `#[task]` attribute of `aedb-worker`, which re-exports and documents it.
 //!
-//! A pipeline: [`options`] and [`function`] read what was written and collect every mistake, [`expand`] writes the handler. A
-//! mistake never hides the function itself: it is emitted as it was written, so that one mistake gives one message.
+//! A pipeline: `options` and `function` read what was written and collect every mistake, `expand` writes the handler. A
+//! mistake hides neither the function nor the type of its name, so that one mistake gives one message: a bad option is left out,
+//! and a bad signature gets a type that takes anything.
 
 mod duration;
 mod expand;
 mod function;
 mod mistakes;
 mod options;
+mod retry;
+mod stub;
+mod unique;
 
 use proc_macro::TokenStream;
 use quote::quote;
@@ -16,18 +20,15 @@ use quote::quote;
 #[proc_macro_attribute]
 pub fn task(options: TokenStream, item: TokenStream) -> TokenStream {
     let item = proc_macro2::TokenStream::from(item);
-    let mut mistakes = mistakes::Mistakes::default();
-    let options = mistakes.take(syn::parse::<options::Options>(options));
+    let (options, mut mistakes) = options::Options::read_all(options.into());
     let function = mistakes.take(syn::parse2::<syn::ItemFn>(item.clone()).map_err(function::not_a_function));
-    let task = function.and_then(|function| mistakes.take(function::Function::read(function)));
-    match (options, task) {
-        (Some(options), Some(task)) if mistakes.is_empty() => {
-            let handler = expand::expand(&options, &task);
-            quote!(#item #handler).into()
+    let task = function.map(|function| match function::Function::read(&function) {
+        Ok(task) => expand::expand(&options, &task),
+        Err(error) => {
+            mistakes.add(error);
+            stub::stub(&options, &function)
         }
-        _ => {
-            let errors = mistakes.into_tokens();
-            quote!(#item #errors).into()
-        }
-    }
+    });
+    let errors = mistakes.into_tokens();
+    quote!(#item #task #errors).into()
 }

@@ -19,10 +19,6 @@ impl Mistakes {
         result.map_err(|error| self.add(error)).ok()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_none()
-    }
-
     /// The value, unless there are mistakes.
     pub(crate) fn finish<T>(self, value: T) -> Result<T> {
         self.0.map_or(Ok(value), Err)

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use proc_macro2::Span;
-use syn::parse::{Parse, ParseStream};
+use proc_macro2::{Span, TokenStream};
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Error, Expr, Ident, LitInt, LitStr, Path, Result, Token, parenthesized};
+use syn::{Error, Ident, LitInt, LitStr, Path, Result, Token, parenthesized};
 
 use crate::duration;
 use crate::mistakes::Mistakes;
+use crate::retry::Retry;
+use crate::unique::Unique;
 
 /// The options, in the order in which they are listed when one is not known.
 const KNOWN: [&str; 13] = [
@@ -27,6 +30,9 @@ const KNOWN: [&str; 13] = [
     "alias",
     "crate",
 ];
+
+/// The functions that the type of a task has, beside one for each follow-up.
+const OWN_FUNCTIONS: [&str; 4] = ["with", "enqueue", "enqueue_all", "enqueue_and_wait"];
 
 /// The longest name that the queue takes.
 const NAME_BYTES: usize = 255;
@@ -48,32 +54,32 @@ pub(crate) struct Options {
     pub(crate) krate: Option<Path>,
 }
 
-/// `retry(max = 8, base = "2s", cap = "10m", jitter = 20)`
-#[derive(Default)]
-pub(crate) struct Retry {
-    pub(crate) max: Option<LitInt>,
-    pub(crate) base: Option<Duration>,
-    pub(crate) cap: Option<Duration>,
-    pub(crate) jitter: Option<LitInt>,
-}
+impl Options {
+    /// Everything that can be read, and everything that is wrong.
+    pub(crate) fn read_all(tokens: TokenStream) -> (Self, Mistakes) {
+        let (mut options, mut mistakes) = (Self::default(), Mistakes::default());
+        let parsed = |input: ParseStream<'_>| {
+            if let Err(error) = options.read_list(input, &mut mistakes) {
+                mistakes.add(error);
+                input.step(|rest| Ok(((), skipped(*rest))))?;
+            }
+            Ok(())
+        };
+        // A bracket that is not closed never comes here: the compiler tells of it.
+        let read = parsed.parse2(tokens);
+        mistakes.take(read);
+        options.check_together(&mut mistakes);
+        (options, mistakes)
+    }
 
-/// `unique(order, customer, window = "1h")` or `unique(key = format!("{}", input.order))`
-pub(crate) struct Unique {
-    pub(crate) fields: Vec<Ident>,
-    pub(crate) key: Option<Expr>,
-    pub(crate) window: Option<Duration>,
-}
-
-impl Parse for Options {
-    fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let (mut options, mut mistakes, mut seen) = (Self::default(), Mistakes::default(), Vec::new());
+    fn read_list(&mut self, input: ParseStream<'_>, mistakes: &mut Mistakes) -> Result<()> {
+        let mut seen = Vec::new();
         while !input.is_empty() {
             let option = keyword(input)?;
             if seen.contains(&option) {
                 mistakes.add(Error::new(option.span(), format!("`{option}` is given twice")));
             }
-            // Without its meaning the rest of an option cannot be read, so this mistake is the last that can be told.
-            if let Err(error) = options.read(&option, input) {
+            if let Err(error) = self.read(&option, input) {
                 mistakes.add(error);
                 skip_to_comma(input);
             }
@@ -82,12 +88,37 @@ impl Parse for Options {
                 input.parse::<Token![,]>()?;
             }
         }
-        if let (Some(upgrade), None) = (&options.upgrade, &options.version) {
-            mistakes
-                .add(Error::new(upgrade.span(), "`upgrade` needs `version`: the number of today's form of the input"));
-        }
-        mistakes.finish(options)
+        Ok(())
     }
+
+    fn check_together(&mut self, mistakes: &mut Mistakes) {
+        if let (Some(upgrade), None) = (&self.upgrade, &self.version) {
+            let sentence = "`upgrade` needs `version`: the number of today's form of the input";
+            mistakes.add(Error::new(upgrade.span(), sentence));
+        }
+        mistakes.take(self.retry.check());
+        let mut taken: Vec<String> = OWN_FUNCTIONS.map(str::to_owned).into();
+        self.follow_ups.retain(|path| {
+            let Some(last) = path.segments.last() else { return true };
+            let (name, free) = (last.ident.to_string(), !taken.contains(&last.ident.to_string()));
+            if !free {
+                let sentence = format!(
+                    "a function `{name}` is there already: import the task by another name, with `use .. as ..`"
+                );
+                mistakes.add(Error::new(path.span(), sentence));
+            }
+            taken.push(name);
+            free
+        });
+    }
+}
+
+/// The end of what is left to read.
+fn skipped(mut rest: syn::buffer::Cursor<'_>) -> syn::buffer::Cursor<'_> {
+    while let Some((_, next)) = rest.token_tree() {
+        rest = next;
+    }
+    rest
 }
 
 impl Options {
@@ -96,7 +127,10 @@ impl Options {
             "name" => self.name = Some(name(value(input)?)?),
             "queue" => self.queue = Some(name(value(input)?)?),
             "retry" => self.retry = Retry::read(input)?,
-            "timeout" => self.timeout = Some(span(value(input)?, Duration::from_millis(1), None, "a timeout of zero")?),
+            "timeout" => {
+                let sentence = "no attempt could even begin; leave the option out for no limit";
+                self.timeout = Some(span(value(input)?, Duration::from_millis(1), None, sentence)?);
+            }
             "lease" => {
                 let sentence = "a lease must hold three heartbeats and end some day: 1s to 24h";
                 let most = Some(Duration::from_secs(24 * 3600));
@@ -121,14 +155,13 @@ fn unknown_option(unknown: &str) -> String {
 }
 
 /// A word, also one that the language keeps for itself, such as `crate`.
-fn keyword(input: ParseStream<'_>) -> Result<Ident> {
-    use syn::ext::IdentExt;
+pub(crate) fn keyword(input: ParseStream<'_>) -> Result<Ident> {
     Ident::parse_any(input)
         .map_err(|error| Error::new(error.span(), format!("expected an option: {}", KNOWN.join(", "))))
 }
 
 /// `= value`
-fn value<T: Parse>(input: ParseStream<'_>) -> Result<T> {
+pub(crate) fn value<T: Parse>(input: ParseStream<'_>) -> Result<T> {
     input.parse::<Token![=]>()?;
     input.parse()
 }
@@ -167,71 +200,18 @@ fn number<N: std::str::FromStr<Err: std::fmt::Display>>(number: LitInt) -> Resul
     number.base10_parse::<N>().map(|_| number)
 }
 
-impl Retry {
-    fn read(input: ParseStream<'_>) -> Result<Self> {
-        let content;
-        parenthesized!(content in input);
-        let mut retry = Self::default();
-        while !content.is_empty() {
-            let option = keyword(&content)?;
-            match option.to_string().as_str() {
-                "max" => retry.max = Some(at_least_one(value(&content)?)?),
-                "base" => retry.base = Some(duration::read(&value(&content)?)?),
-                "cap" => retry.cap = Some(duration::read(&value(&content)?)?),
-                "jitter" => retry.jitter = Some(percent(value(&content)?)?),
-                unknown => {
-                    let sentence = format!("unknown option `{unknown}` of retry; there are max, base, cap, jitter");
-                    return Err(Error::new(option.span(), sentence));
-                }
-            }
-            if !content.is_empty() {
-                content.parse::<Token![,]>()?;
-            }
-        }
-        Ok(retry)
-    }
-}
-
-fn at_least_one(number: LitInt) -> Result<LitInt> {
-    if number.base10_parse::<u32>()? == 0 {
-        return Err(Error::new(number.span(), "the first attempt counts: at least 1"));
-    }
-    Ok(number)
-}
-
-fn percent(number: LitInt) -> Result<LitInt> {
-    if number.base10_parse::<u8>()? > 100 {
-        return Err(Error::new(number.span(), "jitter is a share of the wait: 0 to 100 percent"));
-    }
-    Ok(number)
-}
-
-impl Unique {
-    fn read(option: &Ident, input: ParseStream<'_>) -> Result<Self> {
-        let content;
-        parenthesized!(content in input);
-        let mut unique = Self { fields: Vec::new(), key: None, window: None };
-        while !content.is_empty() {
-            let word = keyword(&content)?;
-            match word.to_string().as_str() {
-                "window" if content.peek(Token![=]) => unique.window = Some(duration::read(&value(&content)?)?),
-                "key" if content.peek(Token![=]) => unique.key = Some(value(&content)?),
-                _ => unique.fields.push(word),
-            }
-            if !content.is_empty() {
-                content.parse::<Token![,]>()?;
-            }
-        }
-        if unique.fields.is_empty() == unique.key.is_none() {
-            let sentence =
-                "unique takes fields of the input, as in unique(order), or unique(key = expression of input)";
-            return Err(Error::new(option.span(), sentence));
-        }
-        Ok(unique)
-    }
-}
-
 impl Options {
+    /// The task's name: the function's, unless there is another.
+    pub(crate) fn name_of(&self, function: &Ident) -> LitStr {
+        let own = || LitStr::new(&function.unraw().to_string(), function.span());
+        self.name.clone().unwrap_or_else(own)
+    }
+
+    /// The task's queue.
+    pub(crate) fn queue_name(&self) -> String {
+        self.queue.as_ref().map_or_else(|| "default".to_owned(), LitStr::value)
+    }
+
     /// The path of `aedb_worker`, under whatever name it was added.
     pub(crate) fn krate(&self) -> Path {
         self.krate.clone().unwrap_or_else(|| syn::parse_quote_spanned!(Span::call_site()=> ::aedb_worker))

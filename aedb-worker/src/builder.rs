@@ -1,5 +1,7 @@
 //! How to build a worker: few knobs, each with its default.
 
+mod checks;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
@@ -13,8 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::context::TaskContext;
 use crate::error::TaskError;
-use crate::graph;
-use crate::handler::{self, Defaults, Handler, Registered, Registry};
+use crate::handler::{self, Handler, Registered};
 use crate::layer::Layer;
 use crate::outcome::Outcome;
 use crate::run::{Line, host};
@@ -22,8 +23,8 @@ use crate::state::States;
 use crate::tasks::Tasks;
 use crate::worker::{Parts, Worker};
 
-/// The most attempts at once: more cannot be claimed or kept alive in one call.
-const MOST: usize = 10_000;
+pub(crate) use checks::mistake_in_lease;
+use checks::mistake_in_name;
 
 /// A worker's announcement is a lease by its name and this prefix.
 const OWNER_BYTES: usize = limits::NAME_BYTES - LiveWorker::PREFIX.len();
@@ -76,7 +77,7 @@ impl WorkerBuilder {
         }
     }
 
-    /// A queue to work on, beside those added before.
+    /// A queue to work on, beside those added before. The queues that its [tasks](crate::task) name are worked on, too.
     pub fn queue(self, name: &str) -> Self {
         self.weighted_queue(name, 1)
     }
@@ -203,6 +204,7 @@ impl WorkerBuilder {
     ///
     /// [`ErrorKind::Invalid`](aedb_queue::ErrorKind::Invalid), naming every mistake.
     pub fn build(mut self) -> Result<Worker> {
+        self.add_queues_of_tasks();
         let lines = self.lines();
         let registry = self.registry();
         let owner = self.owner.take().unwrap_or_else(default_owner);
@@ -228,6 +230,17 @@ impl WorkerBuilder {
         }))
     }
 
+    /// A task that is enqueued to its own queue must not wait there for a worker that has its handler and looks elsewhere.
+    fn add_queues_of_tasks(&mut self) {
+        for (_, registered) in &self.handlers {
+            if let Some(own) = &registered.defaults.queue
+                && !self.queues.iter().any(|(name, _)| name == own)
+            {
+                self.queues.push((own.clone().into_owned(), 1));
+            }
+        }
+    }
+
     fn lines(&mut self) -> Vec<Line> {
         let (mut lines, mut seen) = (Vec::new(), BTreeSet::new());
         for (name, weight) in &self.queues {
@@ -247,56 +260,6 @@ impl WorkerBuilder {
         }
         lines
     }
-
-    fn registry(&mut self) -> Registry {
-        let mut registry = Registry::new();
-        for (name, registered) in std::mem::take(&mut self.handlers) {
-            self.mistakes.extend(mistake_in_name("handler name", &name, limits::NAME_BYTES));
-            let Defaults { timeout, lease, .. } = registered.defaults;
-            if timeout.is_some_and(|timeout| timeout.is_zero()) {
-                self.mistakes.push(format!("the timeout of {name} is zero"));
-            }
-            if let Some(lease) = lease {
-                self.mistakes.extend(mistake_in_lease(&format!("the lease of {name}"), lease));
-            }
-            for state in (registered.missing)(&self.states) {
-                self.mistakes.push(format!("{name} needs a state of type {state}: add .state(value)"));
-            }
-            if registry.insert(Arc::clone(&name), registered).is_some() {
-                self.mistakes.push(format!("two handlers for {name}"));
-            }
-        }
-        let serves = |queue: &str| self.queues.iter().any(|(name, _)| name == queue);
-        self.mistakes.extend(graph::mistakes(&registry, serves));
-        if registry.is_empty() {
-            self.mistakes.push("no handlers: add .handler(\"name\", function) or .task(handler)".to_owned());
-        }
-        registry
-    }
-
-    fn check_numbers(&mut self) {
-        if self.concurrency == 0 || self.concurrency.saturating_add(self.prefetch) > MOST {
-            let (concurrency, prefetch) = (self.concurrency, self.prefetch);
-            let sentence = "must be at least 1, and with the prefetch at most 10,000";
-            self.mistakes.push(format!("concurrency {concurrency} with prefetch {prefetch}: it {sentence}"));
-        }
-        self.mistakes.extend(mistake_in_lease("the lease", self.lease));
-        let polls = Duration::from_millis(10)..=Duration::from_mins(1);
-        if !polls.contains(&self.poll) {
-            self.mistakes.push(format!("a poll interval of {:?} is outside of 10 ms to 1 min", self.poll));
-        }
-    }
-}
-
-pub(crate) fn mistake_in_lease(what: &str, lease: Duration) -> Option<String> {
-    let (least, most) = (limits::LEASE_MIN, limits::LEASE_MAX);
-    (!(least..=most).contains(&lease)).then(|| format!("{what}, {lease:?}, is outside of {least:?} to {most:?}"))
-}
-
-/// What the queue would refuse about a name, found before the worker runs.
-fn mistake_in_name(what: &str, name: &str, most: usize) -> Option<String> {
-    let fits = (1..=most).contains(&name.len()) && !name.chars().any(char::is_control);
-    (!fits).then(|| format!("{what} {name:?} must have 1 to {most} bytes without control characters"))
 }
 
 /// Unique among the workers of all processes of all hosts that share a database, as long as host names are.

@@ -6,18 +6,17 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::time::Duration;
 
-use aedb_queue::{
-    Db, Effects, EnqueueOutcome, Error, ErrorKind, Json, NewTask, Queue, Result, Scope, StateKind, TaskId, Timestamp,
-    WaitOutcome,
-};
-use serde::de::DeserializeOwned;
+use aedb_queue::{Db, Effects, EnqueueOutcome, Error, Json, NewTask, Queue, Result, Scope, Timestamp};
 
 use crate::handler::Handler;
 
 /// A task with its input, before it is enqueued.
 #[must_use = "a call does nothing until it is enqueued"]
 pub struct Call<H> {
-    queue: String,
+    /// The task's own queue.
+    own: String,
+    /// Another that the call names.
+    told: Option<String>,
     task: Result<NewTask>,
     effects: Effects,
     of: PhantomData<fn() -> H>,
@@ -25,7 +24,10 @@ pub struct Call<H> {
 
 impl<H> fmt::Debug for Call<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Call").field("queue", &self.queue).field("task", &self.task).finish_non_exhaustive()
+        f.debug_struct("Call")
+            .field("queue", self.told.as_ref().unwrap_or(&self.own))
+            .field("task", &self.task)
+            .finish_non_exhaustive()
     }
 }
 
@@ -33,13 +35,13 @@ impl<H: Handler> Call<H> {
     /// A call of a handler, with its defaults. A mistake in the input is told when it is enqueued.
     #[expect(clippy::needless_pass_by_value, reason = "handlers of tasks are empty types")]
     pub fn new(handler: H, input: &H::Input) -> Self {
-        let queue = handler.defaults().queue_name().to_owned();
-        Self { queue, task: handler.task(input), effects: Effects::new(), of: PhantomData }
+        let own = handler.defaults().queue_name().to_owned();
+        Self { own, told: None, task: handler.task(input), effects: Effects::new(), of: PhantomData }
     }
 
     /// Another queue than the task's own.
     pub fn queue(mut self, queue: &str) -> Self {
-        queue.clone_into(&mut self.queue);
+        self.told = Some(queue.to_owned());
         self
     }
 
@@ -102,14 +104,14 @@ impl<H: Handler> Call<H> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] if the input cannot be written as JSON.
+    /// [`ErrorKind::Invalid`](aedb_queue::ErrorKind::Invalid) if the input cannot be written as JSON.
     pub fn into_task(self) -> Result<NewTask> {
         self.task
     }
 
     /// As a follow-up of a task that does not declare it.
     pub fn into_follow_up(self) -> FollowUp {
-        FollowUp { queue: self.queue, task: self.task }
+        FollowUp { queue: self.told.unwrap_or(self.own), task: self.task }
     }
 
     /// Enqueues it, to its own queue of a database or scope, or to a given queue. Await it.
@@ -120,29 +122,35 @@ impl<H: Handler> Call<H> {
 
 /// Where a call goes: a database or a scope, which have the task's own queue, or a queue.
 pub trait Target: Sync {
-    /// The queue.
+    /// The queue of a task with a queue of its own, for a call that may name another.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] if the name is not acceptable.
-    fn queue_of(&self, name: &str) -> Result<Queue>;
+    /// [`ErrorKind::Invalid`](aedb_queue::ErrorKind::Invalid) if a name is not acceptable, or the call names another queue than the one that is given.
+    fn queue_of(&self, own: &str, told: Option<&str>) -> Result<Queue>;
 }
 
 impl Target for Db {
-    fn queue_of(&self, name: &str) -> Result<Queue> {
-        self.queue(name)
+    fn queue_of(&self, own: &str, told: Option<&str>) -> Result<Queue> {
+        self.queue(told.unwrap_or(own))
     }
 }
 
 impl Target for Scope {
-    fn queue_of(&self, name: &str) -> Result<Queue> {
-        self.queue(name)
+    fn queue_of(&self, own: &str, told: Option<&str>) -> Result<Queue> {
+        self.queue(told.unwrap_or(own))
     }
 }
 
 impl Target for Queue {
-    fn queue_of(&self, _name: &str) -> Result<Queue> {
-        Ok(self.clone())
+    fn queue_of(&self, _own: &str, told: Option<&str>) -> Result<Queue> {
+        match told.filter(|told| *told != self.name()) {
+            None => Ok(self.clone()),
+            Some(told) => Err(Error::invalid(format!(
+                "the call names the queue {told} and is given the queue {}: give it a database or a scope",
+                self.name()
+            ))),
+        }
     }
 }
 
@@ -200,92 +208,53 @@ impl<'a, H: Handler> IntoFuture for Enqueue<'a, H> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let (queue, call) = (self.to.queue_of(&self.call.queue), self.call);
+        let (queue, call) = (self.target(), self.call);
         Box::pin(async move { queue?.enqueue_with(call.task?, call.effects).await })
     }
 }
 
-impl<H: Handler> Enqueue<'_, H> {
-    /// Enqueues it and waits for its result.
-    ///
-    /// # Errors
-    ///
-    /// As [`Queue::enqueue_with`] and [`Queue::wait_for`], and [`WaitError::Unfinished`] with the task's end if that was no result.
-    ///
-    /// # Cancel safety
-    ///
-    /// Not cancel safe: the task may be enqueued and goes on.
-    pub async fn wait(self, timeout: Duration) -> Result<H::Output, WaitError>
-    where
-        H::Output: DeserializeOwned,
-    {
-        let queue = self.to.queue_of(&self.call.queue)?;
-        let id = queue.enqueue_with(self.call.task?, self.call.effects).await?.id;
-        let record = match queue.wait_for(id, timeout).await? {
-            WaitOutcome::Finished(record) => record,
-            WaitOutcome::Gone => return Err(WaitError::Unfinished { id, state: None, last: None }),
-            WaitOutcome::Pending(state) => return Err(WaitError::Unfinished { id, state: Some(state), last: None }),
-        };
-        if record.state.kind() == StateKind::Done {
-            return Ok(record.result.unwrap_or_else(Json::null).to()?);
-        }
-        let last = record.failures.last().map(|failure| failure.error.to_string());
-        Err(WaitError::Unfinished { id, state: Some(record.state.kind()), last })
+impl<H> Enqueue<'_, H> {
+    pub(crate) fn target(&self) -> Result<Queue> {
+        self.to.queue_of(&self.call.own, self.call.told.as_deref())
     }
 }
 
-/// Why there is no result to wait for.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum WaitError {
-    /// The queue's own error.
-    Queue(Error),
-    /// The task has not ended in a result.
-    Unfinished {
-        /// The task.
-        id: TaskId,
-        /// Where it is; `None` if its record is gone.
-        state: Option<StateKind>,
-        /// Its last failure.
-        last: Option<String>,
-    },
+/// Some calls of one task on their way; await it.
+///
+/// # Errors
+///
+/// As [`Queue::enqueue_batch`]: up to 10,000 of them.
+///
+/// # Cancel safety
+///
+/// As [`Queue::enqueue`].
+#[must_use = "await it to enqueue the tasks"]
+pub struct EnqueueAll<'a> {
+    to: &'a dyn Target,
+    queue: &'static str,
+    tasks: Result<Vec<NewTask>>,
 }
 
-impl From<Error> for WaitError {
-    fn from(error: Error) -> Self {
-        Self::Queue(error)
-    }
-}
-
-impl fmt::Display for WaitError {
+impl fmt::Debug for EnqueueAll<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Queue(error) => error.fmt(f),
-            Self::Unfinished { id, state: None, .. } => write!(f, "the record of task {id} is gone"),
-            Self::Unfinished { id, state: Some(state), last } => {
-                write!(f, "task {id} is {state}")?;
-                last.as_ref().map_or(Ok(()), |last| write!(f, ": {}", last.escape_debug()))
-            }
-        }
+        f.debug_struct("EnqueueAll").field("queue", &self.queue).finish_non_exhaustive()
     }
 }
 
-impl std::error::Error for WaitError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Queue(error) => Some(error),
-            Self::Unfinished { .. } => None,
-        }
+impl<'a> EnqueueAll<'a> {
+    #[doc(hidden)]
+    pub fn new(to: &'a impl Target, queue: &'static str, tasks: impl Iterator<Item = Result<NewTask>>) -> Self {
+        Self { to, queue, tasks: tasks.collect() }
     }
 }
 
-impl WaitError {
-    /// What to do about it, as of the queue's errors; a task that ended without a result is [`ErrorKind::NotFound`].
-    pub fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Queue(error) => error.kind(),
-            Self::Unfinished { .. } => ErrorKind::NotFound,
-        }
+impl<'a> IntoFuture for EnqueueAll<'a> {
+    type Output = Result<Vec<EnqueueOutcome>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let (queue, tasks) = (self.to.queue_of(self.queue, None), self.tasks);
+        Box::pin(async move { queue?.enqueue_batch(tasks?).await })
     }
 }
 

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::run::Entry;
 use crate::state::States;
+use crate::version;
 
 /// A task under a lease, as its handler sees it. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -52,7 +53,7 @@ impl TaskContext {
     ///
     /// [`ErrorKind::Invalid`] if the payload does not have the form of `T`.
     pub fn payload<T: DeserializeOwned>(&self) -> Result<T> {
-        self.0.task.payload.to().map_err(|error| {
+        version::input(&self.0.task.payload).and_then(|payload| payload.to()).map_err(|error| {
             Error::invalid(format!("the payload does not fit the input of {}: {error}", self.name())).caused_by(error)
         })
     }

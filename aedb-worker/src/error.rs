@@ -58,6 +58,19 @@ impl TaskError {
         self
     }
 
+    /// A failure in the words of an error and of its causes.
+    pub(crate) fn caused_by(error: &dyn StdError) -> Self {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        for _ in 0..CAUSES {
+            let Some(error) = cause else { break };
+            message.push_str(": ");
+            message.push_str(&error.to_string());
+            cause = error.source();
+        }
+        Self::new(message)
+    }
+
     /// Whether trying again cannot help.
     pub fn is_fatal(&self) -> bool {
         self.retry == Retry::Never
@@ -73,15 +86,7 @@ impl fmt::Display for TaskError {
 /// The chain of causes is kept, up to 32 of them. (`TaskError` is no `Error` itself, so that this can take every error.)
 impl<E: StdError> From<E> for TaskError {
     fn from(error: E) -> Self {
-        let mut message = error.to_string();
-        let mut cause = error.source();
-        for _ in 0..CAUSES {
-            let Some(error) = cause else { break };
-            message.push_str(": ");
-            message.push_str(&error.to_string());
-            cause = error.source();
-        }
-        Self::new(message)
+        Self::caused_by(&error)
     }
 }
 

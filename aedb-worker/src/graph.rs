@@ -30,7 +30,13 @@ pub struct Graph(BTreeMap<String, Vec<String>>);
 impl Graph {
     pub(crate) fn of(registry: &Registry) -> Self {
         let edges = |follow_ups: &[Edge]| follow_ups.iter().map(|edge| edge.name.clone()).collect();
-        Self(registry.iter().map(|(name, found)| (name.to_string(), edges(&found.follow_ups))).collect())
+        Self(
+            registry
+                .iter()
+                .filter(|(_, found)| !found.is_alias)
+                .map(|(name, found)| (name.to_string(), edges(&found.follow_ups)))
+                .collect(),
+        )
     }
 
     /// In Graphviz's language.
@@ -91,7 +97,7 @@ impl fmt::Display for Graph {
 /// What is wrong with the follow-ups of a worker that serves these queues.
 pub(crate) fn mistakes(registry: &Registry, serves: impl Fn(&str) -> bool) -> Vec<String> {
     let mut mistakes = Vec::new();
-    for (task, found) in registry {
+    for (task, found) in registry.iter().filter(|(_, found)| !found.is_alias) {
         for edge in &found.follow_ups {
             match registry.get(edge.name.as_str()) {
                 Some(next) if next.input != edge.input => mistakes.push(format!(

@@ -1,24 +1,24 @@
 //! Handlers: what runs the tasks of one name.
 
 use std::any::type_name;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::time::Duration;
 
-use aedb_queue::{Backoff, Json, NewTask};
+use aedb_queue::{Json, NewTask};
 use async_trait::async_trait;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::context::TaskContext;
+use crate::defaults::Defaults;
 use crate::error::TaskError;
 use crate::extract::Needs;
 use crate::graph::Edge;
 use crate::outcome::Outcome;
 use crate::state::States;
+use crate::version;
 
 /// Runs the tasks of one name.
 ///
@@ -111,101 +111,6 @@ pub trait TaskInput: Serialize + DeserializeOwned + Send + 'static {}
 
 impl<T: Serialize + DeserializeOwned + Send + 'static> TaskInput for T {}
 
-/// How the tasks of a handler are enqueued and run. What is not set is the queue's or the worker's default.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[must_use]
-pub struct Defaults {
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) lease: Option<Duration>,
-    max_attempts: Option<u32>,
-    backoff: Option<Backoff>,
-    priority: Option<u64>,
-    keep: Option<Duration>,
-    version: Option<u32>,
-    pub(crate) queue: Option<Cow<'static, str>>,
-}
-
-/// The metadata name of the version of a task's input.
-pub(crate) const VERSION: &str = "aedb.version";
-
-impl Defaults {
-    /// Nothing set.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The longest that one attempt may run; then it is stopped, and that is a failure. By default there is no limit.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
-    /// The length of this handler's leases, 1 s to 24 h, from the first heartbeat on; by default the worker's.
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = Some(lease);
-        self
-    }
-
-    /// How many failures a task may have before it is dead.
-    pub fn max_attempts(mut self, attempts: u32) -> Self {
-        self.max_attempts = Some(attempts);
-        self
-    }
-
-    /// How long a task waits after a failure.
-    pub fn backoff(mut self, backoff: Backoff) -> Self {
-        self.backoff = Some(backoff);
-        self
-    }
-
-    /// A task's priority.
-    pub fn priority(mut self, priority: u64) -> Self {
-        self.priority = Some(priority);
-        self
-    }
-
-    /// How long a task's record is kept once it is done.
-    pub fn keep(mut self, keep: Duration) -> Self {
-        self.keep = Some(keep);
-        self
-    }
-
-    /// The queue that a task is enqueued to; by default `default`.
-    pub fn queue(mut self, queue: impl Into<Cow<'static, str>>) -> Self {
-        self.queue = Some(queue.into());
-        self
-    }
-
-    /// The number of today's form of the input, which travels with each task.
-    pub fn version(mut self, version: u32) -> Self {
-        self.version = Some(version);
-        self
-    }
-
-    pub(crate) fn queue_name(&self) -> &str {
-        self.queue.as_deref().unwrap_or("default")
-    }
-
-    fn apply(self, mut task: NewTask) -> NewTask {
-        if let Some(attempts) = self.max_attempts {
-            task = task.max_attempts(attempts);
-        }
-        if let Some(backoff) = self.backoff {
-            task = task.backoff(backoff);
-        }
-        if let Some(priority) = self.priority {
-            task = task.priority(priority);
-        }
-        if let Some(keep) = self.keep {
-            task = task.keep_done(keep);
-        }
-        if let Some(version) = self.version {
-            task = task.metadata(VERSION, version.to_string());
-        }
-        task
-    }
-}
-
 /// What an attempt ended with, whatever the handler's types: its [`Outcome`], or why it failed.
 pub type Decided = Result<Outcome<Json>, TaskError>;
 
@@ -222,6 +127,8 @@ type Missing = Box<dyn Fn(&States) -> Vec<&'static str> + Send + Sync>;
 pub(crate) struct Registered {
     pub(crate) handler: Arc<dyn AnyHandler>,
     pub(crate) defaults: Defaults,
+    /// It is here under an earlier name.
+    pub(crate) is_alias: bool,
     pub(crate) follow_ups: Vec<Edge>,
     /// The name of the input's type.
     pub(crate) input: &'static str,
@@ -235,6 +142,7 @@ impl Registered {
         Self {
             handler,
             defaults: Defaults::new(),
+            is_alias: false,
             follow_ups: Vec::new(),
             input: type_name::<I>(),
             missing: Box::new(|_| Vec::new()),
@@ -250,30 +158,43 @@ struct Typed<H>(H);
 #[async_trait]
 impl<H: Handler> AnyHandler for Typed<H> {
     async fn run(&self, cx: TaskContext) -> Decided {
-        let input = self.0.decode(&cx)?;
-        Ok(self.0.run(input, cx).await?.into_json()?)
+        let today = self.0.defaults().version.unwrap_or(1);
+        let (known, told) = (version::of(&cx) <= today, version::enqueued(&cx));
+        let input = match self.0.decode(&cx) {
+            // A worker of a newer release will come to it, and this one must not spend its attempts.
+            Err(_) if !known => return Ok(Outcome::snooze(version::WAIT)),
+            decoded => decoded?,
+        };
+        let mut outcome = self.0.run(input, cx).await?.into_json()?;
+        if told != today {
+            outcome.continues_as(today)?;
+        }
+        Ok(outcome)
     }
 }
 
 /// A handler under its name and its earlier ones.
 pub(crate) fn typed<H: Handler>(handler: H) -> Vec<(Arc<str>, Registered)> {
     let handler = Arc::new(Typed(handler));
-    let names = std::iter::once(handler.0.name()).chain(handler.0.aliases().iter().copied());
-    let register = |name: &str| {
+    let register = |name: &str, is_alias: bool| {
         let asked = Arc::clone(&handler);
         let missing = move |states: &States| {
             let mut needs = Needs::of(states);
             asked.0.needs(&mut needs);
             needs.missing()
         };
-        let (defaults, follow_ups) = (handler.0.defaults(), handler.0.follow_ups());
-        let (input, missing) = (type_name::<H::Input>(), Box::new(missing));
-        (
-            Arc::from(name),
-            Registered { handler: Arc::clone(&handler) as Arc<dyn AnyHandler>, defaults, follow_ups, input, missing },
-        )
+        let registered = Registered {
+            handler: Arc::clone(&handler) as Arc<dyn AnyHandler>,
+            defaults: handler.0.defaults(),
+            is_alias,
+            follow_ups: handler.0.follow_ups(),
+            input: type_name::<H::Input>(),
+            missing: Box::new(missing),
+        };
+        (Arc::from(name), registered)
     };
-    names.map(register).collect()
+    let aliases = handler.0.aliases().iter().map(|alias| register(alias, true));
+    std::iter::once(register(handler.0.name(), false)).chain(aliases).collect()
 }
 
 /// An async function as a handler.

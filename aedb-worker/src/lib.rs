@@ -23,11 +23,13 @@
 mod builder;
 mod call;
 mod context;
+mod defaults;
 mod error;
 pub mod events;
 mod extract;
 mod graph;
 mod handler;
+mod input;
 mod layer;
 mod once;
 pub mod outbox;
@@ -38,6 +40,8 @@ mod run;
 mod state;
 mod tasks;
 pub mod testing;
+mod version;
+mod wait;
 mod worker;
 
 /// What generated code names. Not part of the interface.
@@ -48,17 +52,19 @@ pub mod __private {
 
 pub use async_trait::async_trait;
 pub use builder::WorkerBuilder;
-pub use call::{Call, Enqueue, FollowUp, Target, WaitError};
+pub use call::{Call, Enqueue, EnqueueAll, FollowUp, Target};
 pub use context::{EffectsOf, TaskContext};
+pub use defaults::Defaults;
 pub use error::{TaskError, TaskResult};
 pub use extract::{FromContext, Meta, Needs, Progress, State};
 pub use graph::{Edge, Graph};
-pub use handler::{Decided, Defaults, Handler, TaskInput};
+pub use handler::{Decided, Handler, TaskInput};
 pub use layer::{Dead, Layer, Next};
 pub use once::{Begun, Step};
 pub use outcome::Outcome;
 pub use run::{Health, WorkerHandle, WorkerState};
 pub use tasks::Tasks;
+pub use wait::{EnqueueAndWait, WaitError};
 pub use worker::Worker;
 
 #[doc = include_str!("../docs/task.md")]

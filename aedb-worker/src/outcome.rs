@@ -6,6 +6,7 @@ use aedb_queue::{Due, Effects, Error, Json, Result, Timestamp};
 use serde::Serialize;
 
 use crate::call::FollowUp;
+use crate::version;
 
 /// What becomes of a task whose handler returned.
 ///
@@ -134,5 +135,15 @@ impl<T> Outcome<T> {
             Kind::Continue { payload, due } => Kind::Continue { payload, due },
         };
         Ok(Outcome { kind, effects: self.effects, keep: self.keep, mistake: None })
+    }
+}
+
+impl Outcome<Json> {
+    /// If the task goes on with another input, that has this version.
+    pub(crate) fn continues_as(&mut self, version: u32) -> Result<()> {
+        if let Kind::Continue { payload, .. } = &mut self.kind {
+            *payload = version::enveloped(version, payload)?;
+        }
+        Ok(())
     }
 }

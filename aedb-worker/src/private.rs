@@ -3,16 +3,20 @@
 use std::panic::resume_unwind;
 
 pub use aedb_queue::{Backoff, Json};
-pub use serde::de::DeserializeOwned;
 
-pub use crate::call::{Call, Enqueue, FollowUp, Target, WaitError};
+pub use crate::call::{Call, Enqueue, EnqueueAll, FollowUp, Target};
 pub use crate::context::TaskContext;
+pub use crate::defaults::Defaults;
 pub use crate::error::TaskError;
 pub use crate::extract::{Extractor, Needs, extractor};
 pub use crate::graph::Edge;
-pub use crate::handler::{Defaults, Handler};
+pub use crate::handler::Handler;
+pub use crate::input::{Asked, Fits, Input, NoInput, fits};
 pub use crate::outcome::Outcome;
-pub use crate::returned::{AnyResult, ByDisplay, ByError, ByTaskError, ByValue, Returned, Value};
+pub use crate::returned::{Attempt, Form, Otherwise, Returned, attempt, fails, failure, form};
+pub use crate::wait::EnqueueAndWait;
+
+use crate::version;
 
 /// Runs a function that blocks on the runtime's pool for such. Its panic goes on here.
 pub async fn blocking<T: Send + 'static>(function: impl FnOnce() -> T + Send + 'static) -> T {
@@ -29,12 +33,16 @@ pub async fn blocking<T: Send + 'static>(function: impl FnOnce() -> T + Send + '
 
 /// The version of a task's input; 1 if it tells none.
 pub fn version(cx: &TaskContext) -> u32 {
-    cx.metadata(crate::handler::VERSION).and_then(|version| version.parse().ok()).unwrap_or(1)
+    version::of(cx)
 }
 
 /// The payload as it is.
-pub fn payload(cx: &TaskContext) -> Json {
-    cx.task().payload.clone()
+///
+/// # Errors
+///
+/// None that has been seen: what is in an envelope was JSON before.
+pub fn payload(cx: &TaskContext) -> aedb_queue::Result<Json> {
+    version::input(&cx.task().payload)
 }
 
 /// What an upgrade function returned.

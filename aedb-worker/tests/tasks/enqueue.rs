@@ -36,6 +36,24 @@ async fn charge(order: Order) -> Result<Outcome<u64>, TaskError> {
 #[task(unique(key = (input.customer.as_str(), "welcome")))]
 async fn welcome(_order: Order) {}
 
+/// Kept for people: nobody here reads it back.
+#[derive(Serialize)]
+struct Report<'a>(&'a str);
+
+#[task]
+async fn report(_: ()) -> Report<'static> {
+    Report("well")
+}
+
+#[tokio::test]
+async fn a_result_need_not_be_read_back() {
+    let kit = Kit::new().unwrap();
+    let id = report::enqueue(kit.db(), ()).await.unwrap().id;
+    kit.drain(&worker(&kit, tasks![report])).await.unwrap();
+    let result = kit.queue("default").unwrap().get(id).await.unwrap().unwrap().result;
+    assert_eq!(result.unwrap().as_str(), "\"well\"");
+}
+
 #[tokio::test]
 async fn a_call_has_the_defaults_of_its_task_and_goes_to_its_queue() {
     let kit = Kit::new().unwrap();
@@ -88,9 +106,33 @@ async fn an_enqueue_carries_the_applications_writes() {
 #[tokio::test]
 async fn calls_are_enqueued_in_batches() {
     let kit = Kit::new().unwrap();
-    let calls: Vec<_> = (0..50).map(|n| charge::with(order(n)).into_task().unwrap()).collect();
+    let enqueued = charge::enqueue_all(kit.db(), (100..130).map(order)).await.unwrap();
+    assert_eq!(enqueued.len(), 30);
+    let too_many = charge::enqueue_all(kit.db(), (0..10_001).map(order)).await.unwrap_err();
+    assert_eq!(too_many.kind(), ErrorKind::TooLarge);
+    let calls: Vec<_> = (0..20).map(|n| charge::with(order(n)).into_task().unwrap()).collect();
     kit.queue("billing").unwrap().enqueue_batch(calls).await.unwrap();
     assert_eq!(kit.queue("billing").unwrap().stats().await.unwrap().ready, 50);
+}
+
+#[tokio::test]
+async fn a_call_cannot_name_one_queue_and_be_given_another() {
+    let kit = Kit::new().unwrap();
+    let given = kit.queue("given").unwrap();
+    let refused = charge::enqueue(&given, order(1)).queue("named").await.unwrap_err();
+    assert!(refused.kind() == ErrorKind::Invalid && refused.to_string().contains("named"), "{refused}");
+    charge::enqueue(&given, order(1)).queue("given").await.unwrap();
+    charge::enqueue(kit.db(), order(1)).queue("named").await.unwrap();
+    assert_eq!(kit.queue("named").unwrap().stats().await.unwrap().ready, 1);
+}
+
+#[tokio::test]
+async fn a_worker_serves_the_queues_of_its_tasks() {
+    let kit = Kit::new().unwrap();
+    charge::enqueue(kit.db(), order(1)).await.unwrap();
+    welcome::enqueue(kit.db(), order(1)).await.unwrap();
+    let worker = aedb_worker::Worker::builder(kit.db()).tasks(tasks![charge, welcome]).build().unwrap();
+    assert_eq!(kit.drain(&worker).await.unwrap(), 2);
 }
 
 #[tokio::test]

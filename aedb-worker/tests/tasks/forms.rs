@@ -9,7 +9,8 @@ use aedb_worker::{FromContext, Meta, Outcome, Progress, State, TaskContext, Task
 
 use crate::{builder, worker};
 
-type Alias = Result<Outcome<u8>, TaskError>;
+type Fallible = Result<Outcome<u8>, TaskError>;
+type Fallibly<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 type IoResult<T> = Result<T, io::Error>;
 type Done = Outcome<u8>;
 type DoneResult = Result<(), TaskError>;
@@ -21,6 +22,22 @@ struct Shown(&'static str);
 impl std::fmt::Display for Shown {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.0)
+    }
+}
+
+/// An error with a cause.
+#[derive(Debug)]
+struct Caused(io::Error);
+
+impl std::fmt::Display for Caused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("effect")
+    }
+}
+
+impl std::error::Error for Caused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
     }
 }
 
@@ -67,6 +84,24 @@ async fn shown(input: u8) -> Result<u8, Shown> {
     if input == 0 { Err(Shown("shown")) } else { Ok(input) }
 }
 
+#[task]
+async fn r#loop(_: u8) {}
+
+/// It does not exist, and nothing of it does.
+#[task]
+#[cfg(any())]
+async fn absent(_: Nowhere) {}
+
+/// The crate under another name.
+mod renamed {
+    pub(super) use aedb_worker as worker;
+
+    #[worker::task(crate = self::worker, follow_ups(super::value))]
+    pub(super) async fn elsewhere(input: u8) -> worker::Outcome<u8> {
+        worker::Outcome::done(input).then(elsewhere::value(input))
+    }
+}
+
 /// An error that could be kept as a value is an error all the same.
 #[task]
 async fn text_error(input: u8) -> Result<u8, String> {
@@ -84,9 +119,14 @@ fn future(input: u8) -> impl Future<Output = Result<u8, TaskError>> + Send {
     async move { Ok(input + 1) }
 }
 
-/// What an alias of a `Result` without a telling name would be.
-fn aliased(input: u8) -> Alias {
-    Ok(Outcome::done(input))
+#[task]
+async fn aliased(input: u8) -> Fallible {
+    if input == 0 { Err(TaskError::new("alias").fatal()) } else { Ok(Outcome::done(input + 1)) }
+}
+
+#[task]
+fn boxed(input: u8) -> Fallibly<u8> {
+    if input == 0 { Err(Box::new(Caused(io::Error::other("cause")))) } else { Ok(input + 1) }
 }
 
 #[tokio::test]
@@ -102,11 +142,13 @@ async fn c66_functions_of_every_form_are_tasks_and_keep_their_result() {
     both::enqueue(kit.db(), 1).await.unwrap();
     blocking::enqueue(kit.db(), 1).await.unwrap();
     future::enqueue(kit.db(), 1).await.unwrap();
-    let all =
-        tasks![nothing, no_value_result, value, outcome, named_outcome, result, named_result, both, blocking, future];
-    kit.drain(&worker(&kit, all)).await.unwrap();
+    aliased::enqueue(kit.db(), 1).await.unwrap();
+    boxed::enqueue(kit.db(), 1).await.unwrap();
+    let values = tasks![nothing, value, outcome, named_outcome, blocking, future];
+    let results = tasks![no_value_result, result, named_result, both, aliased, boxed];
+    kit.drain(&worker(&kit, values.and(results))).await.unwrap();
     let done = records(&kit, StateKind::Done).await;
-    assert_eq!(done.len(), 10);
+    assert_eq!(done.len(), 12);
     for task in done {
         let expected = if matches!(&*task.name, "nothing" | "no_value_result") { None } else { Some("2") };
         assert_eq!(task.result.as_ref().map(aedb_queue::Json::as_str), expected, "{}", task.name);
@@ -114,7 +156,7 @@ async fn c66_functions_of_every_form_are_tasks_and_keep_their_result() {
     // They are still the functions that they were.
     assert_eq!(value(1).await, 2);
     assert_eq!(blocking(1).unwrap(), 2);
-    assert!(aliased(1).is_ok());
+    assert!(aliased(1).await.is_ok());
 }
 
 #[tokio::test]
@@ -124,14 +166,27 @@ async fn errors_of_every_kind_are_failures_with_their_words() {
     shown::enqueue(kit.db(), 0).await.unwrap();
     text_error::enqueue(kit.db(), 0).await.unwrap();
     blocking::enqueue(kit.db(), 0).await.unwrap();
-    kit.drain(&worker(&kit, tasks![result, shown, text_error, blocking])).await.unwrap();
-    for (name, words) in [("result", "zero"), ("shown", "shown"), ("text_error", "text"), ("blocking", "fatal")] {
+    aliased::enqueue(kit.db(), 0).await.unwrap();
+    boxed::enqueue(kit.db(), 0).await.unwrap();
+    kit.drain(&worker(&kit, tasks![result, shown, text_error, blocking, aliased, boxed])).await.unwrap();
+    let expected = [("result", "zero"), ("shown", "shown"), ("text_error", "text"), ("blocking", "fatal")];
+    for (name, words) in expected.into_iter().chain([("aliased", "alias"), ("boxed", "effect: cause")]) {
         let filter = Filter::all().name(name);
         let task = kit.queue("default").unwrap().list(filter).await.unwrap().tasks.remove(0);
         assert_eq!(&*task.failures[0].error, words);
-        let state = if name == "blocking" { StateKind::Dead } else { StateKind::Scheduled };
+        let state = if matches!(name, "blocking" | "aliased") { StateKind::Dead } else { StateKind::Scheduled };
         assert_eq!(task.state.kind(), state, "{name}");
     }
+}
+
+#[tokio::test]
+async fn names_that_the_language_keeps_and_crates_of_another_name_are_fine() {
+    assert_eq!(r#loop::NAME, "loop");
+    let kit = Kit::new().unwrap();
+    r#loop::enqueue(kit.db(), 1).await.unwrap();
+    renamed::elsewhere::enqueue(kit.db(), 1).await.unwrap();
+    let tasks = renamed::worker::tasks![r#loop, renamed::elsewhere, value];
+    assert_eq!(kit.drain(&worker(&kit, tasks)).await.unwrap(), 3);
 }
 
 struct Tenant(String);

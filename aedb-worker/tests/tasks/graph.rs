@@ -6,7 +6,7 @@ use aedb_worker::{Outcome, TaskContext, TaskError, Worker, task, tasks};
 
 use crate::{builder, worker};
 
-#[task(name = "order.place", follow_ups(charge, mail::send))]
+#[task(name = "order.place", alias("place_order"), follow_ups(charge, mail::send))]
 async fn place(order: u64) -> Outcome<()> {
     let mut outcome = Outcome::done(()).then(place::charge(order));
     for copy in 0..3 {
