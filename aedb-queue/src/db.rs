@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::clock::{Clock, SystemClock};
 use crate::engine::{self, Options, Place as Disk, Progress};
 use crate::error::Result;
-use crate::kv::KvStore;
+use crate::kv::{KvStore, keys};
 use crate::lease::Lease;
 use crate::model::limits;
 use crate::queue::Queue;
@@ -236,7 +236,13 @@ impl DbBuilder {
     }
 
     fn start(self, disk: Disk) -> Result<Db> {
-        let options = Options { cache_bytes: self.cache_bytes, clock: Arc::clone(&self.clock), inline: self.inline };
+        let options = Options {
+            cache_bytes: self.cache_bytes,
+            clock: Arc::clone(&self.clock),
+            inline: self.inline,
+            // Tokens handed out after a backup was taken must not come again (contract rule 5).
+            first_opened: keys::token_floor(),
+        };
         let engine = engine::open(disk, options)?;
         Ok(Db { store: Arc::new(KvStore::new(engine, self.clock, self.callers_required)) })
     }

@@ -4,6 +4,7 @@
 
 mod dice;
 mod disk;
+mod planted;
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -14,8 +15,11 @@ use aedb_queue::{
 };
 use futures::executor::block_on;
 
+use tempfile::TempDir;
+
 pub use dice::{Dice, seeds};
 pub use disk::FailingDisk;
+pub use planted::{PLANTED, Planted};
 
 /// The lease of every claim that names no other.
 pub const LEASE: Duration = Duration::from_secs(30);
@@ -29,6 +33,14 @@ pub struct Shop {
     pub db: Db,
     /// The queue `q`.
     pub queue: Queue,
+    /// The folder of a database in a file, which goes with the shop.
+    folder: Option<TempDir>,
+}
+
+/// The store that [`Shop::new`] opens: `AEDB_STORE` is `memory` (the default), `file`, which several processes may share, or
+/// `exclusive`, a file of one process. `tests/run` runs every test on each of them.
+pub fn store() -> String {
+    std::env::var("AEDB_STORE").unwrap_or_else(|_| "memory".to_owned())
 }
 
 impl Default for Shop {
@@ -40,15 +52,27 @@ impl Default for Shop {
 impl Shop {
     /// An empty queue.
     pub fn new() -> Self {
-        let clock = ManualClock::default();
-        let db = Db::builder().clock(clock.clone()).inline().memory().unwrap();
-        Self::on(db, clock)
+        let (clock, store) = (ManualClock::default(), store());
+        let builder = Db::builder().clock(clock.clone()).inline();
+        if store == "memory" {
+            return Self::on(builder.memory().unwrap(), clock);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("shop.db");
+        let db = match store.as_str() {
+            "file" => builder.open(file).unwrap(),
+            "exclusive" => builder.exclusive().open(file).unwrap(),
+            unknown => panic!("AEDB_STORE is {unknown}; there are memory, file, exclusive"),
+        };
+        let mut shop = Self::on(db, clock);
+        shop.folder = Some(folder);
+        shop
     }
 
     /// The same on a database that is already open.
     pub fn on(db: Db, clock: ManualClock) -> Self {
         let queue = db.queue("q").unwrap();
-        Self { clock, db, queue }
+        Self { clock, db, queue, folder: None }
     }
 
     /// Enqueues a task.

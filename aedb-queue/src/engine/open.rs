@@ -12,7 +12,6 @@ use super::disk::{Disk, FORMAT, META, TABLE, unavailable};
 use super::threaded::Threaded;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kv::keys;
 
 /// Where the bytes are.
 pub(crate) enum Place {
@@ -41,6 +40,8 @@ pub(crate) struct Options {
     pub(crate) clock: Arc<dyn Clock>,
     /// No thread: each verb is committed by the caller, before the call returns.
     pub(crate) inline: bool,
+    /// The key that gets the present instant when a backup is opened for the first time.
+    pub(crate) first_opened: Vec<u8>,
 }
 
 /// Opens or creates a database.
@@ -60,7 +61,7 @@ pub(crate) fn open(place: Place, options: Options) -> Result<Arc<dyn Engine>> {
         }
     };
     let db = db.map_err(|error| refused(&name, error))?;
-    prepare(&db, &name, options.clock.as_ref())?;
+    prepare(&db, &name, &options)?;
     Ok(Threaded::start(Disk::new(db, shared), options.clock, options.inline))
 }
 
@@ -100,7 +101,7 @@ impl StorageBackend for Boxed {
 }
 
 /// Checks that the file is ours, creates what a new one lacks, and raises the token floor of a restored copy.
-fn prepare(db: &Database, name: &str, clock: &dyn Clock) -> Result<()> {
+fn prepare(db: &Database, name: &str, options: &Options) -> Result<()> {
     let run = || -> Result<Result<()>, redb::Error> {
         let txn = db.begin_write()?;
         let tables: Vec<String> = txn.list_tables()?.map(|table| redb::TableHandle::name(&table).to_owned()).collect();
@@ -123,8 +124,8 @@ fn prepare(db: &Database, name: &str, clock: &dyn Clock) -> Result<()> {
             }
             let mut table = txn.open_table(TABLE)?;
             if copy {
-                // Tokens handed out after the backup was taken must not come again (contract rule 5).
-                table.insert(keys::token_floor().as_slice(), clock.now().as_micros().to_be_bytes().as_slice())?;
+                let now = options.clock.now().as_micros();
+                table.insert(options.first_opened.as_slice(), now.to_be_bytes().as_slice())?;
             }
             copy || format.is_none()
         };

@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 use super::{Entry, Shared, monotonic};
 use crate::events;
 
-/// How often attempts are looked at while there are any.
+/// How often attempts are looked at while there are any, and for how many of them once more as long, since a look costs time for each.
 const LOOK: Duration = Duration::from_millis(50);
+const FOR_EACH: usize = 2_500;
 /// A handler that holds its thread for longer is named.
 const BLOCKING: Duration = Duration::from_secs(1);
 /// How long the handler of a cancelled task may clean up. Its writes are refused already.
@@ -31,7 +32,6 @@ type Answered = (Vec<(Arc<Entry>, Option<Json>)>, Instant, Result<Vec<HeartbeatO
 /// Extends all leases until told to stop. An attempt whose lease is lost is stopped at once.
 pub(crate) async fn beat(shared: &Shared, over: &CancellationToken) -> Result<()> {
     let every = shared.parts.shortest_lease() / 3;
-    let look = LOOK.min(every / 4);
     let (mut next, mut row) = (monotonic::now() + every, 0);
     let mut call: Option<BoxFuture<'_, Vec<Answered>>> = None;
     loop {
@@ -43,6 +43,8 @@ pub(crate) async fn beat(shared: &Shared, over: &CancellationToken) -> Result<()
             }
             next = monotonic::now() + every;
         }
+        let crowd = u32::try_from(shared.running.count() / FOR_EACH).unwrap_or(u32::MAX);
+        let look = LOOK.saturating_mul(crowd.saturating_add(1)).min(every / 4);
         tokio::select! {
             () = over.cancelled() => return Ok(()),
             () = sleep(look) => {}

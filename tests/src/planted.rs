@@ -1,0 +1,154 @@
+//! Mistakes to plant in the queue's own code, to see that the tests find them.
+
+/// A mistake: a piece of a source file, and what stands there instead.
+#[derive(Debug, Clone, Copy)]
+pub struct Planted {
+    /// What somebody got wrong.
+    pub what: &'static str,
+    /// The file, from the workspace's root.
+    pub file: &'static str,
+    /// The right code, which is there once.
+    pub right: &'static str,
+    /// The wrong code.
+    pub wrong: &'static str,
+}
+
+const TRANSITION: &str = "aedb-queue/src/model/transition.rs";
+const LEASE: &str = "aedb-queue/src/kv/lease.rs";
+const RECORD: &str = "aedb-queue/src/kv/record.rs";
+
+/// All of them.
+pub const PLANTED: &[Planted] = &[
+    Planted {
+        what: "settle does not compare the token",
+        file: TRANSITION,
+        right: "        _ if task.token != token => Err(LeaseLoss::TakenOver),\n        TaskState::InFlight",
+        wrong: "        TaskState::InFlight",
+    },
+    Planted {
+        what: "a claim does not grow the token",
+        file: TRANSITION,
+        right: "    task.token = task.token.next(floor);",
+        wrong: "    task.token = task.token.max(floor).max(FencingToken::from_u64(1));",
+    },
+    Planted {
+        what: "a lost lease is charged as a failure",
+        file: TRANSITION,
+        right: "    task.counters.lost_leases = task.counters.lost_leases.saturating_add(1);\n    uncharge(task);",
+        wrong: "    task.counters.lost_leases = task.counters.lost_leases.saturating_add(1);\n    task.counters.failures += 1;",
+    },
+    Planted {
+        what: "a lease is reclaimed a moment before its deadline",
+        file: TRANSITION,
+        right: "TaskState::InFlight { deadline, .. } if deadline <= now => {}",
+        wrong: "TaskState::InFlight { deadline, .. } if deadline <= now.saturating_add(Duration::from_secs(1)) => {}",
+    },
+    Planted {
+        what: "a heartbeat may shorten the lease",
+        file: TRANSITION,
+        right: "*deadline = now.saturating_add(lease).max(*deadline);",
+        wrong: "*deadline = now.saturating_add(lease);",
+    },
+    Planted {
+        what: "one attempt more than the budget",
+        file: TRANSITION,
+        right: "    failures >= max_attempts\n",
+        wrong: "    failures > max_attempts\n",
+    },
+    Planted {
+        what: "a scheduled task is promoted early",
+        file: TRANSITION,
+        right: "TaskState::Scheduled { due } if due <= now => {",
+        wrong: "TaskState::Scheduled { due } if due <= now.saturating_add(Duration::from_secs(1)) => {",
+    },
+    Planted {
+        what: "a snooze is charged as an attempt",
+        file: TRANSITION,
+        right: "task.counters.snoozes = task.counters.snoozes.saturating_add(1);\n            uncharge(task);",
+        wrong: "task.counters.snoozes = task.counters.snoozes.saturating_add(1);",
+    },
+    Planted {
+        what: "a finished task can be cancelled",
+        file: TRANSITION,
+        right: "pub(crate) fn cancel(task: &mut Task, now: Timestamp) -> bool {\n    if task.state.finished().is_some() {",
+        wrong: "pub(crate) fn cancel(task: &mut Task, now: Timestamp) -> bool {\n    if task.state.finished().is_some() && now.as_micros() == 0 {",
+    },
+    Planted {
+        what: "an unmasked shift in the backoff",
+        file: "aedb-queue/src/model/backoff.rs",
+        right: "base.checked_shl(doublings).filter(|w| w >> doublings == base).unwrap_or(u64::MAX)",
+        wrong: "base.wrapping_shl(doublings)",
+    },
+    Planted {
+        what: "effects are applied before the token is looked at",
+        file: "aedb-queue/src/kv/settle.rs",
+        right: "    if let Err(loss) = transition::holds(&stored.task, item.token) {\n        return Ok(FencedCommit::LeaseLost(loss));\n    }\n",
+        wrong: "",
+    },
+    Planted {
+        what: "a release resets the lease's token",
+        file: LEASE,
+        right: "        record.owner = None;\n        record.note = None;",
+        wrong: "        record.owner = None;\n        record.token = FencingToken::from_u64(0);\n        record.note = None;",
+    },
+    Planted {
+        what: "a guarded commit does not look at the deadline",
+        file: LEASE,
+        right: "r.owner.as_ref() == Some(&held.owner) && r.until > scope.now))",
+        wrong: "r.owner.as_ref() == Some(&held.owner)))",
+    },
+    Planted {
+        what: "a lease is renewed by its owner's name, whatever the token",
+        file: LEASE,
+        right: "record.filter(|r| r.token == held.token && r.owner",
+        wrong: "record.filter(|r| r.owner",
+    },
+    Planted {
+        what: "an index entry stays when its task moves on",
+        file: RECORD,
+        right: "        if stored.index != index {\n            self.txn.delete(stored.index.clone());\n        }",
+        wrong: "        if stored.index != index && stored.kind != StateKind::Scheduled {\n            self.txn.delete(stored.index.clone());\n        }",
+    },
+    Planted {
+        what: "a state's count is not taken back",
+        file: RECORD,
+        right: "        let task = &stored.task;\n        self.head(queue)?.remove(stored.kind, stored.bytes);",
+        wrong: "        let task = &stored.task;\n        if stored.kind != StateKind::InFlight {\n            self.head(queue)?.remove(stored.kind, stored.bytes);\n        }",
+    },
+    Planted {
+        what: "a finished task frees its key at once",
+        file: "aedb-queue/src/kv/unique.rs",
+        right: "entry.expires = is.map(|at| at.saturating_add(key.window));",
+        wrong: "entry.expires = is;",
+    },
+    Planted {
+        what: "a verb that fails leaves what it wrote",
+        file: "aedb-queue/src/engine/turn.rs",
+        right: "            overlay.undo();\n            done.push(job);",
+        wrong: "            overlay.keep();\n            done.push(job);",
+    },
+    Planted {
+        what: "a commit that failed is acknowledged",
+        file: "aedb-queue/src/engine/disk.rs",
+        right: "Ok(true) => txn.commit().map_err(|e| self.fail(ErrorKind::UnknownOutcome, e.into())),",
+        wrong: "Ok(true) => {\n                let _ = txn.commit();\n                Ok(())\n            }",
+    },
+    Planted {
+        what: "writes go on after one has failed",
+        file: "aedb-queue/src/engine/disk.rs",
+        right: "        if let Some(broken) = self.broken.get() {\n            return Err(broken.clone());\n        }",
+        wrong: "",
+    },
+    Planted {
+        what: "a retry by hand takes a key that another task has",
+        file: "aedb-queue/src/kv/retry.rs",
+        right: "is_some_and(|entry| entry.id != id)",
+        wrong: "is_some_and(|entry| entry.id != id && id.as_u64() == 0)",
+    },
+    Planted {
+        what: "a damaged record is delivered",
+        file: "aedb-queue/src/kv/codec.rs",
+        right: "        if crc32fast::hash(fields) != u32::from_le_bytes(*sum) {\n            return Err(corrupt(\"the checksum is wrong\"));\n        }\n",
+        wrong: "",
+    },
+];
