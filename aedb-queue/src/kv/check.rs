@@ -173,9 +173,17 @@ fn values_are_there(view: &dyn View, queue: &QueueKeys, task: &Task) -> Result<b
     Ok(true)
 }
 
+/// Visits the entries in order, and looks each of them up by its key too: a search tree whose branches are damaged still lists what
+/// it cannot find, and whoever asks for it is told that there is nothing.
 fn each(view: &dyn View, prefix: &[u8], mut visit: impl FnMut(&[u8], &[u8])) -> Result<()> {
+    let mut hidden = None;
     view.scan(prefix, &keys::after(prefix), &mut |key, value| {
-        visit(key, value);
-        ControlFlow::Continue(())
-    })
+        match view.get(key) {
+            Ok(Some(found)) if found == value => visit(key, value),
+            Ok(_) => hidden = Some(Err(codec::hidden(key))),
+            Err(error) => hidden = Some(Err(error)),
+        }
+        if hidden.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    hidden.unwrap_or(Ok(()))
 }

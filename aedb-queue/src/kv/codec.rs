@@ -120,6 +120,15 @@ pub(crate) fn corrupt(what: &str) -> Error {
     Error::new(ErrorKind::Corrupt, format!("a stored record is damaged: {what}"))
 }
 
+/// A key is listed and not found: no repair of records can help.
+pub(crate) fn hidden(key: &[u8]) -> Error {
+    let message = format!(
+        "the file's own structure is damaged: the entry {} is listed and cannot be found; restore a backup",
+        key.escape_ascii()
+    );
+    Error::new(ErrorKind::Corrupt, message)
+}
+
 /// The bytes of a task's record. The id is in the key.
 pub(crate) fn encode(task: &Task) -> Vec<u8> {
     let inline = |body: &Body| if let Body::Inline(json) = body { json.as_str().len() } else { 0 };
