@@ -20,6 +20,11 @@ impl Dice {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % sides.max(1)
     }
 
+    /// A number below a bound, to count or to index with.
+    pub fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.roll(bound as u64)).unwrap()
+    }
+
     /// Puts things into a random order.
     pub fn shuffle<T>(&mut self, things: &mut [T]) {
         for last in (1..things.len()).rev() {

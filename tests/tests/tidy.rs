@@ -91,3 +91,40 @@ fn every_planted_mistake_has_its_place_and_there_are_enough() {
         assert_ne!(mistake.right, mistake.wrong);
     }
 }
+
+#[test]
+fn every_dependency_has_a_licence_that_its_users_can_live_with_and_comes_from_the_registry() {
+    let asked = std::process::Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--all-features", "--locked"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&asked.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    assert!(packages.len() > 20);
+    let allowed = [
+        "MIT",
+        "Apache-2.0",
+        "BSD-2-Clause",
+        "BSD-3-Clause",
+        "ISC",
+        "Zlib",
+        "Unicode-3.0",
+        "Unlicense",
+        "CC0-1.0",
+        "0BSD",
+        "BSL-1.0",
+    ];
+    for package in packages {
+        let (name, licence) = (package["name"].as_str().unwrap(), package["license"].as_str().unwrap_or_default());
+        // One of the alternatives must be allowed as a whole.
+        let fits = licence.replace('/', " OR ").split(" OR ").any(|choice| {
+            let choice = choice.trim().trim_matches(['(', ')']).replace(" WITH LLVM-exception", "");
+            choice.split(" AND ").all(|part| allowed.contains(&part.trim().trim_matches(['(', ')'])))
+        });
+        assert!(fits, "{name} has the licence {licence:?}");
+        let source = package["source"].as_str();
+        assert!(source.is_none_or(|source| source.starts_with("registry+")), "{name} comes from {source:?}");
+    }
+}
