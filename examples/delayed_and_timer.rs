@@ -41,13 +41,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let queue = db.queue(remind::QUEUE)?;
     let instant = queue.now().saturating_add(Duration::from_millis(300));
     remind::enqueue(&queue, format!("at {instant}")).at(instant).await?;
-    watch::enqueue(&queue, "parcel".to_owned()).await?;
+    let watcher = watch::enqueue(&queue, "parcel".to_owned()).await?;
     let timer = tick::enqueue(&queue, 5).await?;
     println!("a second timer is refused: {}", tick::enqueue(&queue, 9).await?.deduplicated);
 
     let worker = Worker::builder(&db).tasks(tasks![remind, watch, tick]).state(db.clone()).build()?;
     let (handle, running) = (worker.handle(), tokio::spawn(worker.run()));
-    queue.wait_for(timer.id, Duration::from_secs(20)).await?;
+    for ends in [timer, watcher] {
+        queue.wait_for(ends.id, Duration::from_secs(20)).await?;
+    }
     handle.shutdown();
     running.await??;
     println!("{} done", queue.stats().await?.done);
