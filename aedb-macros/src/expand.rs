@@ -39,6 +39,8 @@ pub(crate) fn expand(options: &Options, function: &Function) -> TokenStream {
             }
 
             #handler
+
+            __task::collect!(#ident);
         };
     }
 }

@@ -3,7 +3,10 @@
 use std::panic::resume_unwind;
 
 pub use aedb_queue::{Backoff, Json};
+#[cfg(feature = "collect")]
+pub use inventory;
 
+pub use crate::__collect as collect;
 pub use crate::call::{Call, Enqueue, EnqueueAll, FollowUp, Target};
 pub use crate::context::TaskContext;
 pub use crate::defaults::Defaults;
@@ -14,6 +17,8 @@ pub use crate::handler::Handler;
 pub use crate::input::{Asked, Fits, Input, NoInput, fits};
 pub use crate::outcome::Outcome;
 pub use crate::returned::{Attempt, Form, Otherwise, Returned, attempt, fails, failure, form};
+#[cfg(feature = "collect")]
+pub use crate::tasks::Collected;
 pub use crate::wait::EnqueueAndWait;
 
 use crate::version;
