@@ -134,11 +134,14 @@ pub(crate) struct Registered {
     pub(crate) input: &'static str,
     /// The states that it needs and these lack.
     pub(crate) missing: Missing,
+    /// The form of the input.
+    #[cfg(feature = "lock")]
+    pub(crate) form: fn() -> Vec<String>,
 }
 
 impl Registered {
     /// A function, of which nothing more is known.
-    pub(crate) fn plain<I>(handler: Arc<dyn AnyHandler>) -> Self {
+    pub(crate) fn plain<I: DeserializeOwned>(handler: Arc<dyn AnyHandler>) -> Self {
         Self {
             handler,
             defaults: Defaults::new(),
@@ -146,6 +149,8 @@ impl Registered {
             follow_ups: Vec::new(),
             input: type_name::<I>(),
             missing: Box::new(|_| Vec::new()),
+            #[cfg(feature = "lock")]
+            form: crate::testing::lock::form::<I>,
         }
     }
 }
@@ -190,6 +195,8 @@ pub(crate) fn typed<H: Handler>(handler: H) -> Vec<(Arc<str>, Registered)> {
             follow_ups: handler.0.follow_ups(),
             input: type_name::<H::Input>(),
             missing: Box::new(missing),
+            #[cfg(feature = "lock")]
+            form: crate::testing::lock::form::<H::Input>,
         };
         (Arc::from(name), registered)
     };

@@ -4,6 +4,7 @@
 //! - [`perform`] runs a [`Handler`](crate::Handler) once, with its input through JSON as in life.
 //! - [`Kit`] is a database in memory on a clock that moves when told to: run what is due, lose leases, fail commits.
 //! - [`crash_at_each_commit`] crashes at each commit in turn, and asks what must hold afterwards.
+//! - `assert_lock` (feature `lock`) fails when the input of a task changed and tasks that wait could not be read.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -33,8 +34,12 @@
 mod context;
 mod faults;
 mod kit;
+#[cfg(feature = "lock")]
+pub(crate) mod lock;
 mod store;
 
 pub use context::{ContextBuilder, context, perform};
 pub use faults::{Call, Fault, Faults, Verb};
 pub use kit::{Kit, crash_at_each_commit};
+#[cfg(feature = "lock")]
+pub use lock::assert_lock;
