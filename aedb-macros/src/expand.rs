@@ -47,17 +47,20 @@ pub(crate) fn expand(options: &Options, function: &Function) -> TokenStream {
 
 fn handler(options: &Options, function: &Function) -> TokenStream {
     let Function { ident, input, extractors, returns, .. } = function;
-    let output = quote_spanned!(returns.span()=> <#returns as __task::Returned<__FORM>>::Output);
+    let output_type = quote_spanned!(returns.span()=> type Output = <#returns as __task::Returned<__FORM>>::Output;);
     let names: Vec<_> = (0..extractors.len()).map(|n| format_ident!("__extractor_{n}")).collect();
     // One constant for each, so that a type that is no extractor is told of once, where it stands.
     let constants = extractors.iter().zip(&names).map(|(ty, name)| {
         let new = quote_spanned!(ty.span()=> __task::extractor::<#ty>());
         quote!(#[allow(non_upper_case_globals)] const #name: __task::Extractor<#ty> = #new;)
     });
-    let (defaults, run, decode) = (defaults(options), run(function, &names), decode(options));
+    let (defaults, run, decode) = (defaults(options), run(function, &names), decode(options, input));
     let aliases = &options.aliases;
-    let follow_ups = options.follow_ups.iter().map(|path| quote_spanned!(path.span()=> __task::Edge::to::<#path>()));
+    let children: Vec<_> = (0..options.follow_ups.len()).map(child).collect();
+    let paths = &options.follow_ups;
     let form = form(returns);
+    // A type that is more private than the task is told of where it stands.
+    let input_type = quote_spanned!(input.span()=> type Input = <#input as __task::Asked<__FITS>>::Input;);
     let fits = quote_spanned!(input.span()=> __task::fits::<#input, __FITS>());
     quote! {
         #form
@@ -72,9 +75,11 @@ fn handler(options: &Options, function: &Function) -> TokenStream {
 
         #(#constants)*
 
+        #(#[allow(non_camel_case_types)] type #children = #paths;)*
+
         impl __task::Handler for #ident {
-            type Input = <#input as __task::Asked<__FITS>>::Input;
-            type Output = #output;
+            #input_type
+            #output_type
 
             fn name(&self) -> &str {
                 Self::NAME
@@ -94,7 +99,7 @@ fn handler(options: &Options, function: &Function) -> TokenStream {
             }
 
             fn follow_ups(&self) -> ::std::vec::Vec<__task::Edge> {
-                ::std::vec![#(#follow_ups),*]
+                ::std::vec![#(__task::Edge::to::<#children>()),*]
             }
 
             #decode
@@ -102,6 +107,11 @@ fn handler(options: &Options, function: &Function) -> TokenStream {
             #run
         }
     }
+}
+
+/// The name of the n-th follow-up's type: one that is no task is told of where it is given this name, and nowhere else.
+fn child(n: usize) -> Ident {
+    format_ident!("__follow_up_{n}")
 }
 
 /// A local name that no name of the user's can meet.
@@ -155,14 +165,15 @@ fn run(function: &Function, names: &[Ident]) -> TokenStream {
 }
 
 /// Reading the input, also in the forms it had in earlier versions.
-fn decode(options: &Options) -> TokenStream {
+fn decode(options: &Options, input: &Type) -> TokenStream {
     let (Some(version), Some(upgrade)) = (&options.version, &options.upgrade) else { return TokenStream::new() };
     let (cx, older) = (local("cx"), local("older"));
+    let upgraded = quote_spanned!(upgrade.span()=> #upgrade(#older, __task::payload(#cx)?));
     quote! {
         fn decode(&self, #cx: &__task::TaskContext) -> ::std::result::Result<Self::Input, __task::TaskError> {
             match __task::version(#cx) {
                 #older @ ..#version => {
-                    __task::upgraded(#upgrade(#older, __task::payload(#cx)?)).map(__task::Asked::<__FITS>::into_input)
+                    __task::upgraded::<#input, _>(#upgraded).map(__task::Asked::<__FITS>::into_input)
                 }
                 _ => ::std::result::Result::Ok(#cx.payload()?),
             }
@@ -211,7 +222,7 @@ fn inherent(options: &Options, function: &Function) -> TokenStream {
     let Function { ident, vis, input, .. } = function;
     let (given, key) = (local("given"), local("key"));
     let (key_of, keyed) = options.unique.as_ref().map(|found| unique(found, &given, &key)).unzip();
-    let follow_ups = options.follow_ups.iter().map(|path| follow_up(path, vis));
+    let follow_ups = options.follow_ups.iter().enumerate().map(|(n, path)| follow_up(path, &child(n), vis));
     quote! {
         /// A call with this input, to be enqueued as a batch or with other work.
         pub fn with(#given: #input) -> __task::Call<#ident> {
@@ -264,14 +275,14 @@ fn unique(unique: &Unique, given: &Ident, key: &Ident) -> (TokenStream, TokenStr
 }
 
 /// `parent::child(input)`: only what is declared can be called so, and only with its own input.
-fn follow_up(path: &Path, vis: &Visibility) -> TokenStream {
-    let Some(child) = path.segments.last().map(|segment| &segment.ident) else { return TokenStream::new() };
-    let title = format!("A follow-up of this task: `{child}` with this input. Give it to `Outcome::then`.");
+fn follow_up(path: &Path, task: &Ident, vis: &Visibility) -> TokenStream {
+    let Some(name) = path.segments.last().map(|segment| &segment.ident) else { return TokenStream::new() };
+    let title = format!("A follow-up of this task: `{name}` with this input. Give it to `Outcome::then`.");
     quote_spanned! {path.span()=>
         #[doc = #title]
         #[allow(dead_code)]
-        #vis fn #child(input: <#path as __task::Handler>::Input) -> __task::FollowUp {
-            #path::with(input).into_follow_up()
+        #vis fn #name(input: <#task as __task::Handler>::Input) -> __task::FollowUp {
+            #task::with(input).into_follow_up()
         }
     }
 }

@@ -140,7 +140,14 @@ impl Options {
             "unique" => self.unique = Some(Unique::read(option, input)?),
             "follow_ups" => self.follow_ups = list::<Path>(input)?,
             "retention" => self.retention = Some(duration::read(&value(input)?)?),
-            "version" => self.version = Some(number::<u32>(value(input)?)?),
+            "version" => {
+                let written = value::<LitInt>(input)?;
+                self.version = Some(LitInt::new("1", written.span())); // so that nothing else is missing
+                if number::<u32>(written.clone())?.base10_parse::<u32>()? == 0 {
+                    return Err(Error::new(written.span(), "versions count from 1, the form that had no number yet"));
+                }
+                self.version = Some(written);
+            }
             "upgrade" => self.upgrade = Some(value(input)?),
             "alias" => self.aliases = list::<LitStr>(input)?.into_iter().map(name).collect::<Result<_>>()?,
             "crate" => self.krate = Some(value(input)?),
