@@ -6,6 +6,9 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+#[path = "../../tests/src/summary.rs"]
+mod summary;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -209,6 +212,8 @@ async fn when_the_faults_stop_everything_drains_and_is_done_once() {
         run(seed, &struck).await;
     }
     let counts = [&struck.fail, &struck.lose, &struck.delay, &struck.panic].map(|count| count.load(Ordering::Relaxed));
-    println!("{count} seeds; failed, answers lost, late, panicked: {counts:?}");
+    let [failed, lost, late, panicked] = counts;
+    let much = format!("{count} seeds: {failed} calls failed, {lost} answers lost, {late} late, {panicked} panics");
+    summary::tell("workers over stores that fail at random", &much);
     assert!(count == 1 || counts.iter().all(|count| *count > 0), "a fault never struck: {counts:?}");
 }

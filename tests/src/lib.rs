@@ -5,6 +5,7 @@
 mod dice;
 mod disk;
 mod planted;
+mod summary;
 
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -20,6 +21,11 @@ use tempfile::TempDir;
 pub use dice::{Dice, seeds};
 pub use disk::FailingDisk;
 pub use planted::{PLANTED, Planted};
+
+/// What a test has tried, for the table at the end of `tests/run`.
+pub fn tell(what: &str, much: &str) {
+    summary::tell(what, much);
+}
 
 /// The lease of every claim that names no other.
 pub const LEASE: Duration = Duration::from_secs(30);

@@ -4,6 +4,8 @@
 
 mod dice;
 mod reference;
+#[path = "../../../tests/src/summary.rs"]
+mod summary;
 mod world;
 
 use std::path::PathBuf;
@@ -26,11 +28,14 @@ fn histories(usual: u64, file: impl Fn(u64) -> Option<PathBuf> + std::panic::Ref
     if let Some(seed) = number("AEDB_SEED") {
         return history(seed, file(seed));
     }
-    for seed in 0..number("AEDB_HISTORIES").unwrap_or(usual) {
+    let count = number("AEDB_HISTORIES").unwrap_or(usual);
+    for seed in 0..count {
         if std::panic::catch_unwind(|| history(seed, file(seed))).is_err() {
             panic!("history {seed} failed; replay it with AEDB_SEED={seed} cargo test -p aedb-queue --test model");
         }
     }
+    let place = if file(0).is_some() { "on a file with restarts" } else { "in memory" };
+    summary::tell(&format!("random histories of 50 steps, {place}"), &format!("{count} agree with the reference"));
 }
 
 #[test]

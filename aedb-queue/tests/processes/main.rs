@@ -8,4 +8,6 @@ mod one_key;
 mod process;
 mod redelivery;
 mod roles;
+#[path = "../../../tests/src/summary.rs"]
+mod summary;
 mod waiting;

@@ -48,6 +48,7 @@ fn c23_the_task_of_a_killed_worker_is_with_the_next_one_within_its_lease_a_poll_
     });
     took.sort();
     let (median, longest) = (took[took.len() / 2], took[took.len() - 1]);
-    println!("{} kills: redelivered after {median:.3?} (p50), {longest:.3?} (p100)", took.len());
+    let much = format!("{} kills, lease of 1 s: p50 {median:.3?}, p100 {longest:.3?}", took.len());
+    crate::summary::tell("a killed worker's task comes back", &much);
     assert!(longest <= LEASE + POLL + ALLOWED, "{longest:?}");
 }

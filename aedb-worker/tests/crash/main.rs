@@ -4,6 +4,9 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+#[path = "../../../tests/src/summary.rs"]
+mod summary;
+
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -133,6 +136,10 @@ async fn workers_that_are_killed_and_stopped_two_hundred_times_lose_nothing_and_
     );
     assert!(queue.list(Filter::dead()).await.unwrap().tasks.is_empty());
     assert!(queue.check().await.unwrap().is_clean());
-    println!("{rounds} rounds, {} tasks, {deliveries} deliveries, {lost} tasks lost a lease", acknowledged.len());
+    let tasks = acknowledged.len();
+    let much = format!(
+        "{rounds} kills and stops, {tasks} tasks, {deliveries} deliveries, {lost} lost a lease, each written once"
+    );
+    summary::tell("eight workers in two processes", &much);
     assert!(lost > 0, "nobody was killed in the middle of anything");
 }

@@ -17,6 +17,8 @@ mod steering;
 mod steps;
 mod stopping;
 mod store_faults;
+#[path = "../../../tests/src/summary.rs"]
+mod summary;
 
 use std::future::Future;
 use std::time::Duration;

@@ -172,6 +172,7 @@ async fn two_dispatchers_that_are_killed_and_stopped_two_hundred_times_lose_noth
         }
         assert_eq!(next, rounds, "{key} has lost what came behind");
     }
-    println!("{rounds} rounds, {} events, {again} of them came again after a kill or a stop", rounds * 40);
+    let much = format!("{rounds} kills and stops, {} events, {again} came again, all in order", rounds * 40);
+    crate::summary::tell("two dispatchers of an outbox", &much);
     assert!(again > 0, "nobody was killed in the middle of anything");
 }
