@@ -28,6 +28,7 @@ mod error;
 pub mod events;
 mod extract;
 mod graph;
+pub mod guide;
 mod handler;
 mod input;
 mod layer;
