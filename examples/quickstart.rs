@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use aedb_queue::{Backoff, Db, Effects, ErrorKind, Filter, KeyRange, NewTask, Queue, StateKind};
-use aedb_worker::{Outcome, TaskContext, TaskError, Worker, WorkerHandle};
+use aedb_queue::{Db, Effects, ErrorKind, Filter, KeyRange, Queue, StateKind};
+use aedb_worker::{Outcome, TaskContext, TaskError, Worker, WorkerHandle, task, tasks};
 use serde::{Deserialize, Serialize};
 
 const FOLDER: &str = "quickstart-data";
@@ -21,7 +21,8 @@ struct Order {
 }
 
 /// Packs an order: the stock is counted and the receipt enqueued in the commit that acknowledges the task.
-async fn fulfil(order: Order, cx: TaskContext) -> Result<Outcome, TaskError> {
+#[task(queue = "shop", retry(max = 3, base = "200ms", cap = "2s"), follow_ups(receipt))]
+async fn fulfil(order: Order, cx: TaskContext) -> Result<Outcome<()>, TaskError> {
     tokio::time::sleep(Duration::from_millis(40)).await; // the packing itself
     if order.quantity < 1 {
         return Err(TaskError::new(format!("{} of {} cannot be packed", order.quantity, order.item)));
@@ -29,27 +30,23 @@ async fn fulfil(order: Order, cx: TaskContext) -> Result<Outcome, TaskError> {
     if order.order.is_multiple_of(7) && cx.attempt() == 1 {
         return Err(TaskError::new("the packing robot dropped it"));
     }
-    let total = order.quantity * order.cents;
-    let shipped = Effects::new()
-        .assert_absent(format!("shipped:{}", order.order)) // a second shipment would be refused here
-        .put(format!("shipped:{}", order.order), total.to_string());
-    Ok(Outcome::done(()).effects(shipped).then(("shop", NewTask::new("receipt", &order)?)))
+    let (key, total) = (format!("shipped:{}", order.order), order.quantity * order.cents);
+    cx.effects().assert_absent(key.as_str()).put(key, total.to_string()); // a second shipment would be refused here
+    Ok(Outcome::done(()).then(fulfil::receipt(order)))
 }
 
 /// Writes a receipt: the follow-up of every shipped order.
-async fn receipt(order: Order, _cx: TaskContext) -> Result<Outcome, TaskError> {
+#[task(queue = "shop")]
+async fn receipt(order: Order, cx: TaskContext) {
     let text = format!("{}: {} x {}", order.customer, order.quantity, order.item);
-    Ok(Outcome::done(()).put(format!("receipt:{}", order.order), text))
+    cx.effects().put(format!("receipt:{}", order.order), text);
 }
 
 /// Stores an order and its task, both or neither. An order that is there already was taken in by an earlier run.
-async fn take_in(queue: &Queue, order: &Order) -> aedb_queue::Result<bool> {
+async fn take_in(db: &Db, order: Order) -> aedb_queue::Result<bool> {
     let key = format!("order:{}", order.order);
-    let task = NewTask::new("fulfil", order)?
-        .max_attempts(3)
-        .backoff(Backoff::exponential(Duration::from_millis(200), Duration::from_secs(2)));
-    let stored = Effects::new().assert_absent(key.as_str()).put(key.as_str(), order.customer.as_str());
-    match queue.enqueue_with(task, stored).await {
+    let stored = Effects::new().assert_absent(key.as_str()).put(key, order.customer.as_str());
+    match fulfil::enqueue(db, order).effects(stored).await {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
         Err(error) => Err(error),
@@ -95,11 +92,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let start = std::time::Instant::now();
     std::fs::create_dir_all(FOLDER)?;
     let db = Db::open(Path::new(FOLDER).join("shop.db"))?;
-    let queue = db.queue("shop")?;
+    let queue = db.queue(fulfil::QUEUE)?;
 
     let mut new = 0;
     for line in ORDERS.lines() {
-        new += usize::from(take_in(&queue, &serde_json::from_str(line)?).await?);
+        new += usize::from(take_in(&db, serde_json::from_str(line)?).await?);
     }
     let there = ORDERS.lines().count() - new;
     println!("{new} orders taken in, {there} were there from an earlier run. The database is {FOLDER}/shop.db.");
@@ -112,9 +109,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Several workers, as if they were several processes; leases of a killed run end after two seconds.
     let workers = (1..=3).map(|n| {
         Worker::builder(&db)
-            .queue("shop")
-            .handler("fulfil", fulfil)
-            .handler("receipt", receipt)
+            .tasks(tasks![fulfil, receipt])
             .owner(&format!("worker-{n}"))
             .concurrency(3)
             .lease(Duration::from_secs(2))
