@@ -64,17 +64,10 @@ async fn is_open(queue: &Queue) -> aedb_queue::Result<bool> {
 }
 
 async fn summary(db: &Db, queue: &Queue) -> aedb_queue::Result<()> {
-    let (mut retried, mut interrupted, mut filter) = (0, 0, Filter::all());
-    loop {
-        let page = queue.list(filter.clone()).await?;
-        interrupted += page.tasks.iter().filter(|task| task.counters.lost_leases > 0).count();
-        let done = page.tasks.iter().filter(|task| task.state.kind() == StateKind::Done);
-        retried += done.filter(|task| task.counters.failures > 0).count();
-        match page.next {
-            Some(next) => filter = filter.after(Some(next)),
-            None => break,
-        }
-    }
+    let tasks = queue.list(Filter::all()).await?.tasks; // the first thousand, and there are six hundred
+    let interrupted = tasks.iter().filter(|task| task.counters.lost_leases > 0).count();
+    let done = tasks.iter().filter(|task| task.state.kind() == StateKind::Done);
+    let retried = done.filter(|task| task.counters.failures > 0).count();
     println!("  done         {:>4}  orders shipped, each once", count(db, "shipped:").await?);
     println!("  retried      {retried:>4}  of them, after a failure");
     println!("  follow-ups   {:>4}  receipts written", count(db, "receipt:").await?);
@@ -102,20 +95,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{new} orders taken in, {there} were there from an earlier run. The database is {FOLDER}/shop.db.");
     if !is_open(&queue).await? {
         println!("All of them were finished by an earlier run; `rm -r {FOLDER}` starts afresh. What it did:");
-        return summary(&db, &queue).await.map_err(Into::into);
+        return Ok(summary(&db, &queue).await?);
     }
     println!("Kill it half way (Ctrl-C, or `kill -9 {}`) and run it again: it goes on.", std::process::id());
 
     // Several workers, as if they were several processes; leases of a killed run end after two seconds.
-    let workers = (1..=3).map(|n| {
-        Worker::builder(&db)
-            .tasks(tasks![fulfil, receipt])
-            .owner(&format!("worker-{n}"))
-            .concurrency(3)
-            .lease(Duration::from_secs(2))
-            .build()
-    });
-    let workers: Vec<_> = workers.collect::<Result<_, _>>()?;
+    let worker = |n| {
+        let worker = Worker::builder(&db).tasks(tasks![fulfil, receipt]).owner(&format!("worker-{n}"));
+        worker.concurrency(3).lease(Duration::from_secs(2)).build()
+    };
+    let workers = (1..=3).map(worker).collect::<Result<Vec<_>, _>>()?;
     let handles: Vec<_> = workers.iter().map(Worker::handle).collect();
     let running: Vec<_> = workers.into_iter().map(|worker| tokio::spawn(worker.run())).collect();
     while is_open(&queue).await? {
@@ -127,8 +116,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         worker.await??;
     }
 
-    println!("Done in {:.1?}:", start.elapsed());
-    summary(&db, &queue).await?;
-    println!("Run it again and nothing happens twice; `rm -r {FOLDER}` starts afresh.");
-    Ok(())
+    println!(
+        "Done in {:.1?}; run it again and nothing happens twice, or `rm -r {FOLDER}` and start afresh:",
+        start.elapsed()
+    );
+    Ok(summary(&db, &queue).await?)
 }

@@ -134,10 +134,10 @@ pub const PLANTED: &[Planted] = &[
         wrong: "Ok(true) => {\n                let _ = txn.commit();\n                Ok(())\n            }",
     },
     Planted {
-        what: "writes go on after one has failed",
-        file: "aedb-queue/src/engine/disk.rs",
-        right: "        if let Some(broken) = self.broken.get() {\n            return Err(broken.clone());\n        }",
-        wrong: "",
+        what: "the lowest priority is served first",
+        file: "aedb-queue/src/kv/keys.rs",
+        right: "key.extend_from_slice(&(u64::MAX - priority).to_be_bytes());",
+        wrong: "key.extend_from_slice(&priority.to_be_bytes());",
     },
     Planted {
         what: "a retry by hand takes a key that another task has",

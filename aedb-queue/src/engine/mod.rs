@@ -76,3 +76,6 @@ pub(crate) fn read<T>(engine: &dyn Engine, read: impl FnOnce(&dyn View, Timestam
         crate::error::Error::new(crate::error::ErrorKind::Unavailable, "the engine did not run the read")
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -74,10 +74,23 @@ fn plant(copy: &Path, mistake: &Planted) {
     fs::write(&file, source.replace(mistake.right, mistake.wrong)).unwrap();
 }
 
-/// The names of the tests that failed.
+/// The names of the tests that failed. Those that look at the sources themselves would see any change, so they are left out.
 fn run_tests(copy: &Path) -> Vec<String> {
     let ran = Command::new("cargo")
-        .args(["test", "--quiet", "--no-fail-fast", "-p", "aedb-queue", "-p", "aedb-tests", "--lib", "--tests"])
+        .args([
+            "test",
+            "--quiet",
+            "--no-fail-fast",
+            "-p",
+            "aedb-queue",
+            "-p",
+            "aedb-tests",
+            "--lib",
+            "--tests",
+            "--",
+            "--skip",
+            "every_",
+        ])
         .current_dir(copy)
         .env("CARGO_TARGET_DIR", copy.join("target"))
         .env("AEDB_HISTORIES", "300")
