@@ -9,7 +9,7 @@ use aedb_worker::testing::{Faults, Verb};
 use aedb_worker::{Outcome, TaskContext, TaskError, Worker};
 use tokio::sync::Notify;
 
-use crate::{on, task};
+use crate::{endless, on, task};
 
 fn db() -> Db {
     Db::memory().unwrap()
@@ -117,13 +117,12 @@ async fn c43_a_shutdown_gives_unfinished_tasks_back_and_charges_nothing() {
     let queue = db.queue("q").unwrap();
     let id = queue.enqueue(task("n")).await.unwrap().id;
     let started = Arc::new(Notify::new());
-    let starting = Arc::clone(&started);
-    let endless = move |_: u32, _: TaskContext| {
-        starting.notify_one();
-        std::future::pending::<Result<Outcome, TaskError>>()
-    };
-    let worker =
-        Worker::builder(&db).queue("q").handler("n", endless).grace(Duration::from_millis(10)).build().unwrap();
+    let worker = Worker::builder(&db)
+        .queue("q")
+        .handler("n", endless(&started))
+        .grace(Duration::from_millis(10))
+        .build()
+        .unwrap();
     worker.run_until(async move { started.notified().await }).await.unwrap();
     let record = queue.get(id).await.unwrap().unwrap();
     assert_eq!(record.state.kind(), StateKind::Ready);
@@ -182,12 +181,8 @@ async fn a_cancelled_task_interrupts_its_handler_by_the_next_heartbeat() {
     let queue = db.queue("q").unwrap();
     let id = queue.enqueue(task("n")).await.unwrap().id;
     let started = Arc::new(Notify::new());
-    let starting = Arc::clone(&started);
-    let endless = move |_: u32, _: TaskContext| {
-        starting.notify_one();
-        std::future::pending::<Result<Outcome, TaskError>>()
-    };
-    let worker = Worker::builder(&db).queue("q").handler("n", endless).lease(Duration::from_secs(1)).build().unwrap();
+    let worker =
+        Worker::builder(&db).queue("q").handler("n", endless(&started)).lease(Duration::from_secs(1)).build().unwrap();
     let running = tokio::spawn(worker.drain());
     started.notified().await;
     assert!(queue.cancel(id).await.unwrap());

@@ -20,11 +20,13 @@ mod store_faults;
 #[path = "../../../tests/src/summary.rs"]
 mod summary;
 
-use std::future::Future;
+use std::future::{Future, Pending, pending};
+use std::sync::Arc;
 use std::time::Duration;
 
 use aedb_queue::{Backoff, Db, NewTask, Queue, TaskId};
-use aedb_worker::{Worker, WorkerBuilder};
+use aedb_worker::{Outcome, TaskContext, TaskError, Worker, WorkerBuilder};
+use tokio::sync::Notify;
 
 /// A task of this name that may fail twice, without pauses.
 fn task(name: &str) -> NewTask {
@@ -45,6 +47,15 @@ async fn one_task_in(db: Db) -> (Db, Queue, TaskId) {
 /// A worker on the queue `q`.
 fn on(db: &Db) -> WorkerBuilder {
     Worker::builder(db).queue("q")
+}
+
+/// A handler that tells when it starts, and never ends by itself.
+fn endless(started: &Arc<Notify>) -> impl Fn(u32, TaskContext) -> Pending<Result<Outcome, TaskError>> + use<> {
+    let started = Arc::clone(started);
+    move |_, _| {
+        started.notify_one();
+        pending()
+    }
 }
 
 /// Waits until something is so; a test that waits for ever is ended by this.

@@ -8,18 +8,7 @@ use aedb_queue::{ClaimRequest, Db, LeaseLength, ManualClock, Queue, StateKind, T
 use aedb_worker::{Outcome, TaskContext, TaskError, Worker};
 use tokio::sync::Notify;
 
-use crate::{on, one_task, one_task_in};
-
-/// A handler that tells when it starts, and never ends by itself.
-fn endless(
-    started: &Arc<Notify>,
-) -> impl Fn(u32, TaskContext) -> std::future::Pending<Result<Outcome, TaskError>> + use<> {
-    let started = Arc::clone(started);
-    move |_, _| {
-        started.notify_one();
-        std::future::pending::<Result<Outcome, TaskError>>()
-    }
-}
+use crate::{endless, on, one_task, one_task_in};
 
 async fn assert_given_back(queue: &Queue, id: TaskId) {
     let record = queue.get(id).await.unwrap().unwrap();
