@@ -45,10 +45,17 @@ pub(crate) struct Shared {
     pub(crate) turns: Semaphore,
     /// The application's runtime.
     pub(crate) publishers: Handle,
+    control: Arc<Control>,
+    mode: Mode,
     count: Count,
 }
 
 impl Shared {
+    /// Whether it ends when nothing is due.
+    pub(crate) fn drains(&self) -> bool {
+        self.mode == Mode::Drain || self.control.drain.is_cancelled()
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.parts.scope.now()
     }
@@ -71,19 +78,29 @@ pub(crate) async fn run(
 ) -> Result<u64> {
     let publishers = crate::run::application_runtime()?;
     let (kv, turns) = (parts.scope.kv(), Semaphore::new(parts.concurrency));
-    let shared = Arc::new(Shared { parts, keys, kv, turns, publishers, count: Count::default() });
-    let (serving, counting) = (Arc::clone(&shared), Arc::clone(&control));
-    let serve = async move { serve(&serving, &counting, mode).await };
+    let shared = Arc::new(Shared {
+        parts,
+        keys,
+        kv,
+        turns,
+        publishers,
+        control: Arc::clone(&control),
+        mode,
+        count: Count::default(),
+    });
+    let serving = Arc::clone(&shared);
+    let serve = async move { serve(&serving).await };
     on_own_thread("aedb-outbox", serve, &control, stop).await?;
     Ok(shared.count.get())
 }
 
-async fn serve(shared: &Arc<Shared>, control: &Control, mode: Mode) -> Result<()> {
+async fn serve(shared: &Arc<Shared>) -> Result<()> {
+    let control = &shared.control;
     let (mut lanes, mut membership, mut running) = (Lanes::default(), Membership::default(), JoinSet::new());
     let ended = tokio::select! {
         () = control.stop.cancelled() => Ok(()),
         () = control.abandon.cancelled() => Ok(()),
-        ended = keep(shared, control, mode, &mut lanes, &mut membership, &mut running) => ended,
+        ended = keep(shared, &mut lanes, &mut membership, &mut running) => ended,
     };
     control.set(WorkerState::Stopping);
     lanes.release().await;
@@ -96,13 +113,11 @@ async fn serve(shared: &Arc<Shared>, control: &Control, mode: Mode) -> Result<()
 /// Keeps membership and leases, three times in a lease, and starts a future for each new lane.
 async fn keep(
     shared: &Arc<Shared>,
-    control: &Control,
-    mode: Mode,
     lanes: &mut Lanes,
     membership: &mut Membership,
     running: &mut JoinSet<Result<u64>>,
 ) -> Result<()> {
-    let (length, every) = (shared.parts.lease, shared.parts.lease / 3);
+    let (control, length, every) = (&shared.control, shared.parts.lease, shared.parts.lease / 3);
     let mut row = 0;
     loop {
         control.resumed().await;
@@ -113,7 +128,7 @@ async fn keep(
                 control.set(WorkerState::Polling);
                 for lane in lanes.balance(shared, share).await? {
                     let shared = Arc::clone(shared);
-                    running.spawn(async move { lane::serve(&shared, &lane, mode == Mode::Drain).await });
+                    running.spawn(async move { lane::serve(&shared, &lane).await });
                 }
             }
             Err(error) => {
@@ -130,7 +145,7 @@ async fn keep(
                 () = sleep(Duration::from_millis(50).min(every)) => {}
             }
             lanes.expire(length);
-            if mode == Mode::Drain && running.is_empty() {
+            if shared.drains() && running.is_empty() {
                 return Ok(());
             }
         }

@@ -61,7 +61,7 @@ struct Course {
 }
 
 /// Serves a lane until it is over or, when draining, has nothing that is due. Answers how many events were delivered.
-pub(crate) async fn serve(shared: &Arc<Shared>, lane: &Arc<Lane>, drain: bool) -> Result<u64> {
+pub(crate) async fn serve(shared: &Arc<Shared>, lane: &Arc<Lane>) -> Result<u64> {
     let (tell, told) = unbounded_channel();
     let mut course = Course { stuck: BTreeMap::new(), in_flight: BTreeSet::new(), from: None, tell, told };
     let (mut delivered, mut pause) = (0, Pause::new());
@@ -81,7 +81,7 @@ pub(crate) async fn serve(shared: &Arc<Shared>, lane: &Arc<Lane>, drain: bool) -
             publish(shared, lane, group, course.tell.clone());
         }
         if started == 0 && course.in_flight.is_empty() {
-            if drain {
+            if shared.drains() {
                 return Ok(delivered);
             }
             tokio::select! {

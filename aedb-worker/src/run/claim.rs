@@ -25,6 +25,7 @@ pub(crate) async fn claim(shared: &Arc<Shared>, mode: Mode) -> Result<()> {
     let mut pause = Pause::new();
     loop {
         shared.control.resumed().await;
+        let mode = if shared.control.drain.is_cancelled() { Mode::Drain } else { mode };
         let mut slots = free_slots(shared).await?;
         match fetch(shared, &mut turns, &mut slots, mode).await {
             Ok(0) if mode == Mode::Drain => {
@@ -109,6 +110,7 @@ async fn wait(shared: &Shared, order: &[usize], free: usize) -> Result<(usize, V
                 None => return Ok((order.first().copied().unwrap_or(0), Vec::new())),
             },
             () = shared.control.paused() => return Ok((order.first().copied().unwrap_or(0), Vec::new())),
+            () = shared.control.drain.cancelled() => return Ok((order.first().copied().unwrap_or(0), Vec::new())),
         }
     }
 }

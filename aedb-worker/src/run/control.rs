@@ -45,6 +45,8 @@ pub struct Health {
 pub(crate) struct Control {
     /// Stop, with grace.
     pub(crate) stop: CancellationToken,
+    /// Stop when nothing is due.
+    pub(crate) drain: CancellationToken,
     /// Stop now: nobody waits for the worker any more.
     pub(crate) abandon: CancellationToken,
     pause: watch::Sender<bool>,
@@ -57,6 +59,7 @@ impl Control {
     pub(crate) fn new(poll: Duration) -> Self {
         Self {
             stop: CancellationToken::new(),
+            drain: CancellationToken::new(),
             abandon: CancellationToken::new(),
             pause: watch::Sender::new(false),
             pulse: Mutex::new((WorkerState::Idle, monotonic::now())),
@@ -111,6 +114,11 @@ impl WorkerHandle {
     /// Tells the worker to stop, with its grace: `run` returns when it has.
     pub fn shutdown(&self) {
         self.0.stop.cancel();
+    }
+
+    /// Tells the worker to stop when it has finished everything that is due, with what becomes due meanwhile: `run` returns then.
+    pub fn drain(&self) {
+        self.0.drain.cancel();
     }
 
     /// Claims nothing more until resumed; what runs goes on. Only this worker: [`Queue::pause`](aedb_queue::Queue::pause) stops all.

@@ -166,7 +166,7 @@ async fn a_publisher_that_hangs_or_panics_holds_up_only_its_key() {
     record(&db, &names[..20], 3).await;
     until(|| async { received.count() == 120 }).await;
     handle.shutdown();
-    running.await.unwrap().unwrap();
+    assert_eq!(running.await.unwrap().unwrap(), 120);
     assert_eq!(outbox(&db).waiting(10).await.unwrap(), 3);
     let timed = dispatcher(&db).publisher(|_| std::future::pending()).timeout(Duration::from_millis(5)).max_attempts(2);
     timed.build().unwrap().drain().await.unwrap();
@@ -252,6 +252,17 @@ async fn the_lanes_of_a_dead_dispatcher_are_taken_over_when_its_leases_end_and_t
     }
     let free = scope.leases("outbox", None, 100).await.unwrap().leases;
     assert!(free.iter().all(|lease| lease.owner.is_none()), "everything was given back");
+}
+
+#[tokio::test]
+async fn a_dispatcher_that_runs_is_told_to_drain() {
+    let db = Db::memory().unwrap();
+    let received = Received::default();
+    let dispatcher = dispatcher(&db).publisher(into(&received)).build().unwrap();
+    let (handle, running) = (dispatcher.handle(), tokio::spawn(dispatcher.run()));
+    record(&db, &["a", "b"], 50).await;
+    handle.drain();
+    assert_eq!((running.await.unwrap().unwrap(), received.count()), (100, 100));
 }
 
 #[tokio::test]

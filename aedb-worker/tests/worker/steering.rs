@@ -35,6 +35,21 @@ async fn a_paused_worker_claims_nothing_and_is_not_ready_until_it_is_resumed() {
 }
 
 #[tokio::test]
+async fn a_worker_that_runs_is_told_to_drain_and_leaves_what_is_not_due() {
+    let (db, queue, _) = one_task().await;
+    let worker = on(&db).handler("n", |_: u32, _| async { Ok(Outcome::done(())) }).concurrency(1).build().unwrap();
+    let (handle, running) = (worker.handle(), tokio::spawn(worker.run()));
+    until(|| async { queue.stats().await.unwrap().done == 1 }).await;
+    queue.enqueue(task("n").delay(Duration::from_secs(3_600))).await.unwrap();
+    queue.enqueue_batch(vec![task("n"); 20]).await.unwrap();
+    // It may wait in a claim, or be busy: in both cases it hears of it.
+    handle.drain();
+    running.await.unwrap().unwrap();
+    let stats = queue.stats().await.unwrap();
+    assert_eq!((stats.done, stats.scheduled, stats.ready), (21, 1, 0));
+}
+
+#[tokio::test]
 async fn live_workers_are_listed_and_a_task_that_nobody_knows_says_so() {
     let (db, queue, _) = one_task().await;
     let stranger = queue.enqueue(task("stranger")).await.unwrap().id;
