@@ -1,5 +1,8 @@
 //! The database: where it is, how it is opened, and upkeep of the whole.
 
+#[cfg(feature = "postgres")]
+mod server;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -142,22 +145,26 @@ impl Db {
 #[derive(Debug)]
 pub struct DbBuilder {
     cache_bytes: usize,
-    clock: Arc<dyn Clock>,
+    clock: Option<Arc<dyn Clock>>,
     inline: bool,
     exclusive: bool,
     create: bool,
     callers_required: bool,
+    #[cfg(feature = "postgres")]
+    server: server::Server,
 }
 
 impl Default for DbBuilder {
     fn default() -> Self {
         Self {
             cache_bytes: 64 << 20,
-            clock: Arc::new(SystemClock),
+            clock: None,
             inline: false,
             exclusive: false,
             create: true,
             callers_required: false,
+            #[cfg(feature = "postgres")]
+            server: server::Server::default(),
         }
     }
 }
@@ -173,7 +180,7 @@ impl DbBuilder {
     /// Where time comes from, by default the operating system.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.clock = Arc::new(clock);
+        self.clock = Some(Arc::new(clock));
         self
     }
 
@@ -236,14 +243,15 @@ impl DbBuilder {
     }
 
     fn start(self, disk: Disk) -> Result<Db> {
+        let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock));
         let options = Options {
             cache_bytes: self.cache_bytes,
-            clock: Arc::clone(&self.clock),
+            clock: Arc::clone(&clock),
             inline: self.inline,
             // Tokens handed out after a backup was taken must not come again (contract rule 5).
             first_opened: keys::token_floor(),
         };
         let engine = engine::open(disk, options)?;
-        Ok(Db { store: Arc::new(KvStore::new(engine, self.clock, self.callers_required)) })
+        Ok(Db { store: Arc::new(KvStore::new(engine, clock, self.callers_required)) })
     }
 }

@@ -14,6 +14,8 @@ mod error;
 mod kv;
 mod lease;
 mod model;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod queue;
 mod scope;
 pub mod store;
@@ -30,6 +32,8 @@ pub use model::json::Json;
 pub use model::limits;
 pub use model::task::{Counters, DeadReason, Failure, FencingToken, StateKind, TaskId, TaskState};
 pub use model::transition::{LeaseLoss, Retry};
+#[cfg(feature = "postgres")]
+pub use postgres::PgStore;
 pub use queue::Queue;
 pub use scope::Scope;
 pub use store::{

@@ -22,7 +22,7 @@ use crate::time::Timestamp;
 #[derive(Debug, Clone)]
 pub struct Queue {
     store: Arc<dyn Store>,
-    at: Place,
+    pub(crate) at: Place,
     name: Arc<str>,
 }
 

@@ -34,12 +34,20 @@ impl Dice {
     }
 }
 
-/// Runs a scenario with many seeds. One that fails is named; `AEDB_SEED=<seed>` runs it alone.
+/// How many of so many repetitions are run: all in memory, and fewer where each call waits for a disk or a server. The order of verbs
+/// matters as much in memory.
+pub fn repetitions(count: u64) -> u64 {
+    match crate::store().as_str() {
+        "memory" => count,
+        "postgres" => count.div_ceil(50),
+        _ => count.div_ceil(20),
+    }
+}
+
+/// Runs a scenario with many seeds, [fewer](repetitions) where they are slow. One that fails is named; `AEDB_SEED=<seed>` runs it alone.
 pub fn seeds(count: u64, scenario: impl Fn(u64) + RefUnwindSafe) {
     let alone = std::env::var("AEDB_SEED").ok().and_then(|seed| seed.parse().ok());
-    // On a file each scenario costs many syncs, and the order of its verbs matters as much in memory.
-    let count = if crate::store() == "memory" { count } else { count.div_ceil(20) };
-    let seeds = alone.map_or(1..count + 1, |seed| seed..seed + 1);
+    let seeds = alone.map_or(1..repetitions(count) + 1, |seed| seed..seed + 1);
     for seed in seeds {
         if let Err(panic) = catch_unwind(|| scenario(seed)) {
             eprintln!("it failed with AEDB_SEED={seed}");

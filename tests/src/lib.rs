@@ -5,6 +5,8 @@
 mod dice;
 mod disk;
 mod planted;
+#[cfg(feature = "postgres")]
+pub mod server;
 mod summary;
 
 use std::task::{Context, Poll};
@@ -18,7 +20,7 @@ use futures::executor::block_on;
 
 use tempfile::TempDir;
 
-pub use dice::{Dice, seeds};
+pub use dice::{Dice, repetitions, seeds};
 pub use disk::FailingDisk;
 pub use planted::{PLANTED, Planted};
 
@@ -41,10 +43,13 @@ pub struct Shop {
     pub queue: Queue,
     /// The folder of a database in a file, which goes with the shop.
     folder: Option<TempDir>,
+    /// The schema of a database on a server, which goes too.
+    #[cfg(feature = "postgres")]
+    schema: Option<server::Schema>,
 }
 
 /// The store that [`Shop::new`] opens: `AEDB_STORE` is `memory` (the default), `file`, which several processes may share, or
-/// `exclusive`, a file of one process. `tests/run` runs every test on each of them.
+/// `exclusive`, a file of one process, or, with the feature `postgres`, `postgres`: the server that `AEDB_POSTGRES` names. `tests/run` runs every test on each of them.
 pub fn store() -> String {
     std::env::var("AEDB_STORE").unwrap_or_else(|_| "memory".to_owned())
 }
@@ -63,12 +68,18 @@ impl Shop {
         if store == "memory" {
             return Self::on(builder.memory().unwrap(), clock);
         }
+        #[cfg(feature = "postgres")]
+        if store == "postgres" {
+            return Self::served(Db::builder());
+        }
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("shop.db");
         let db = match store.as_str() {
             "file" => builder.open(file).unwrap(),
             "exclusive" => builder.exclusive().open(file).unwrap(),
-            unknown => panic!("AEDB_STORE is {unknown}; there are memory, file, exclusive"),
+            unknown => {
+                panic!("AEDB_STORE is {unknown}; there are memory, file, exclusive, and postgres with its feature")
+            }
         };
         let mut shop = Self::on(db, clock);
         shop.folder = Some(folder);
@@ -78,7 +89,24 @@ impl Shop {
     /// The same on a database that is already open.
     pub fn on(db: Db, clock: ManualClock) -> Self {
         let queue = db.queue("q").unwrap();
-        Self { clock, db, queue, folder: None }
+        Self {
+            clock,
+            db,
+            queue,
+            folder: None,
+            #[cfg(feature = "postgres")]
+            schema: None,
+        }
+    }
+
+    /// The same on a schema of its own on a server.
+    #[cfg(feature = "postgres")]
+    pub fn served(builder: aedb_queue::DbBuilder) -> Self {
+        let clock = ManualClock::default();
+        let schema = server::Schema::open(builder.clock(clock.clone()));
+        let mut shop = Self::on(schema.store.db(), clock);
+        shop.schema = Some(schema);
+        shop
     }
 
     /// Enqueues a task.

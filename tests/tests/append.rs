@@ -56,7 +56,8 @@ fn an_append_rides_with_a_completion_and_falls_with_a_lost_lease_or_an_assertion
 
 #[test]
 fn a_prefix_that_leaves_no_room_for_the_number_or_is_reserved_is_refused() {
-    let kv = Shop::new().db.default_scope().kv();
+    let shop = Shop::new();
+    let kv = shop.db.default_scope().kv();
     let commit = |prefix: Vec<u8>| block_on(kv.commit(Effects::new().append(prefix, "v")));
     commit(vec![b'x'; limits::KEY_BYTES - 8]).unwrap();
     let error = commit(vec![b'x'; limits::KEY_BYTES - 7]).unwrap_err();

@@ -26,6 +26,8 @@ use async_trait::async_trait;
 pub use amend::Amendment;
 pub use app_keys::{Effect, Effects, Expect, KeyRange};
 pub use claim::{ClaimRequest, ClaimedTask, Lease as LeaseLength};
+#[cfg(feature = "postgres")]
+pub(crate) use enqueue::UNIQUE_WINDOW;
 pub use enqueue::{Due, EnqueueOutcome, NewTask};
 pub use grant::{Access, GrantTarget};
 pub use heartbeat::{Heartbeat, HeartbeatOutcome};

@@ -1,0 +1,181 @@
+//! Claim: one call to the server for a batch, again and again while it may wait.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::{PgConnection, Row};
+
+use super::fault::Fault;
+use super::grant::Target;
+use super::hints::Topic;
+use super::pool::Verb;
+use super::settle::Settle;
+use super::{PgStore, number, row};
+use crate::error::Result;
+use crate::model::json::Json;
+use crate::model::task::{FencingToken, TaskId};
+use crate::store::{ClaimRequest, ClaimedTask, Decision, LeaseLength, Place, Settlement};
+
+/// The longest time without looking, whatever hints come or do not come.
+const POLL: Duration = Duration::from_millis(500);
+/// How often a claim that finds enough looks for leases that ran out.
+const RECLAIM: Duration = Duration::from_millis(250);
+
+/// Claims, and waits as long as the request says. If the caller goes away before it gets the tasks, they are given back.
+pub(super) async fn claim(store: &PgStore, at: &Place, queue: &str, request: ClaimRequest) -> Result<Vec<ClaimedTask>> {
+    let (owned, at, queue) = (store.clone(), at.clone(), queue.to_owned());
+    let handed = store.detached(async move { wait(owned, at, queue, request).await }).await?;
+    Ok(handed.take())
+}
+
+async fn wait(store: PgStore, at: Place, queue: String, request: ClaimRequest) -> Result<Handed> {
+    let alarm = store.alarm(request.wait);
+    let verb = Claim {
+        at: at.clone(),
+        queue: queue.clone(),
+        owner: request.owner,
+        lease: request.lease,
+        max: i32::try_from(request.max).unwrap_or(i32::MAX),
+        names: request.names,
+    };
+    let target = Target::Queue(queue.clone());
+    loop {
+        let hint = store.0.hints.of(Topic::ready(&at, &queue));
+        let Claimed { tasks, next } = store.attempts(&at, &target, &verb).await?;
+        let over = !tasks.is_empty() || alarm.is_over();
+        if over {
+            return Ok(Handed { tasks, at, queue, store });
+        }
+        let until_due = next.map(|due| due.saturating_since(store.now()));
+        alarm.wait(hint, until_due.unwrap_or(POLL).clamp(Duration::from_millis(1), POLL)).await;
+    }
+}
+
+/// Claimed tasks on their way to whoever asked for them.
+struct Handed {
+    tasks: Vec<ClaimedTask>,
+    at: Place,
+    queue: String,
+    store: PgStore,
+}
+
+impl Handed {
+    fn take(mut self) -> Vec<ClaimedTask> {
+        std::mem::take(&mut self.tasks)
+    }
+}
+
+impl Drop for Handed {
+    fn drop(&mut self) {
+        if self.tasks.is_empty() {
+            return;
+        }
+        let items = self.tasks.iter().map(|task| Settlement::new(task, Decision::Release)).collect();
+        let (store, at, queue) = (self.store.clone(), self.at.clone(), self.queue.clone());
+        self.store.0.runtime.spawn(async move {
+            let verb = Settle { at: at.clone(), queue: queue.clone(), items };
+            // If it fails, the leases run out by themselves.
+            drop(store.attempts(&at, &Target::Queue(queue), &verb).await);
+        });
+    }
+}
+
+struct Claim {
+    at: Place,
+    queue: String,
+    owner: Arc<str>,
+    lease: LeaseLength,
+    max: i32,
+    names: Option<BTreeSet<Arc<str>>>,
+}
+
+struct Claimed {
+    tasks: Vec<ClaimedTask>,
+    next: Option<crate::time::Timestamp>,
+}
+
+impl Verb for Claim {
+    type Answer = Claimed;
+
+    async fn run(&self, store: &PgStore, conn: &mut PgConnection) -> Result<Claimed, Fault> {
+        let Some(queue) = store.known_queue(conn, &self.at, &self.queue).await? else {
+            return Ok(Claimed { tasks: Vec::new(), next: None });
+        };
+        let reclaims = store.0.hints.is_time_to_reclaim(queue, RECLAIM) || store.test_now().is_some();
+        let mut tasks = self.once(store, conn, queue, reclaims).await?;
+        if tasks.is_empty() && !reclaims {
+            tasks = self.once(store, conn, queue, true).await?;
+        }
+        let mut next = None;
+        if tasks.is_empty() && self.max > 0 {
+            let due: Option<i64> =
+                sqlx::query_scalar(&store.sql("select aedb.next_due($1)")).bind(queue).fetch_one(conn).await?;
+            next = due.map(number::instant);
+        }
+        Ok(Claimed { tasks, next })
+    }
+}
+
+impl Claim {
+    async fn once(
+        &self,
+        store: &PgStore,
+        conn: &mut PgConnection,
+        queue: i32,
+        reclaims: bool,
+    ) -> Result<Vec<ClaimedTask>, Fault> {
+        let names: Option<Vec<&str>> = self.names.as_ref().map(|names| names.iter().map(|name| &**name).collect());
+        let rows = sqlx::query(&store.sql("select * from aedb.claim($1, $2, $3, $4, $5, $6, $7)"))
+            .bind(store.test_now())
+            .bind(queue)
+            .bind(&*self.owner)
+            .bind(number::length(self.lease.length()))
+            .bind(self.max)
+            .bind(names)
+            .bind(reclaims)
+            .fetch_all(&mut *conn)
+            .await?;
+        let queue_name: Arc<str> = self.queue.as_str().into();
+        let (mut tasks, mut damaged) = (Vec::with_capacity(rows.len()), Vec::new());
+        let mut last: Option<Arc<str>> = None;
+        for row in rows {
+            let name: &str = row.try_get("name")?;
+            // A batch mostly has few names.
+            let name = match &last {
+                Some(known) if **known == *name => Arc::clone(known),
+                _ => Arc::from(name),
+            };
+            last = Some(Arc::clone(&name));
+            let id: i64 = row.try_get("id")?;
+            let Some(payload) = row.try_get::<Option<&str>, _>("payload")? else {
+                damaged.push(id);
+                continue;
+            };
+            let policy: Option<Vec<i64>> = row.try_get("policy")?;
+            let budget = |at: usize, usual: i64| {
+                let given = policy.as_ref().and_then(|policy| policy.get(at)).copied().unwrap_or(usual);
+                u32::try_from(given).unwrap_or(u32::MAX)
+            };
+            tasks.push(ClaimedTask {
+                id: TaskId::from_u64(number::from_sql(id)),
+                queue: Arc::clone(&queue_name),
+                name,
+                payload: Json::trusted(payload),
+                progress: row.try_get::<Option<&str>, _>("progress")?.map(Json::trusted),
+                counters: row::counters(&row)?,
+                token: FencingToken::from_u64(number::from_sql(row.try_get("token")?)),
+                deadline: number::instant(row.try_get("deadline")?),
+                priority: number::priority(row.try_get("rank")?),
+                enqueued: number::instant(row.try_get("enqueued")?),
+                metadata: row::metadata(row.try_get("metadata")?),
+                max_attempts: budget(0, 20),
+                max_lost_leases: budget(1, 10),
+            });
+        }
+        for id in damaged {
+            sqlx::query(&store.sql("select aedb.set_aside($1, $2)")).bind(queue).bind(id).execute(&mut *conn).await?;
+        }
+        Ok(tasks)
+    }
+}

@@ -1,0 +1,124 @@
+-- Claim: the highest priorities among all due tasks, under a new token each. What is due moves first.
+create function aedb.claim(p_now bigint, p_queue int, p_owner text, p_lease bigint, p_max int, p_names text[], p_reclaim bool)
+returns table (id bigint, name text, payload text, progress text, attempts int, failures int, deliveries int, lost int,
+    snoozes int, token bigint, deadline bigint, rank bigint, enqueued bigint, metadata text, policy bigint[])
+language plpgsql
+set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    now bigint := coalesce(p_now, aedb.clock());
+    floor bigint := (select token_floor from aedb.setting);
+    got bigint := 0;
+    served bigint;
+begin
+    if p_max = 0 or exists (select 1 from aedb.queue q where q.id = p_queue and q.paused is not null) then
+        return;
+    end if;
+    if p_reclaim then
+        perform aedb.reclaim(now, p_queue, 10000);
+    end if;
+    perform aedb.promote(now, p_queue, 10000);
+    loop
+        return query
+        with gone as (
+            delete from aedb.ready where ctid = any(array(
+                select r.ctid from aedb.ready r
+                where r.queue = p_queue and (p_names is null or r.name = any(p_names))
+                order by r.queue, r.rank, r.id limit p_max - got for update skip locked))
+            returning *
+        ), spent as (
+            insert into aedb.finished (id, queue, state, attempts, failures, deliveries, lost, snoozes, beside, reason, rank,
+                enqueued, updated, at, token, ends, size, name, payload, progress, policy, key, metadata, failed)
+            select g.id, g.queue, 4, g.attempts, g.failures, g.deliveries, g.lost, g.snoozes, g.beside, 1, g.rank, g.enqueued,
+                now, now, g.token, aedb.later(now, coalesce(g.policy[7], 2592000000000)), pg_column_size(g) + aedb.beside(g.id, g.beside), g.name,
+                g.payload, g.progress, g.policy, g.key, g.metadata, g.failed
+            from gone g where g.failures >= coalesce(g.policy[1], 20)
+            returning *
+        ), moved as (
+            insert into aedb.running (id, queue, state, attempts, failures, deliveries, lost, snoozes, beside, rank, enqueued,
+                updated, at, token, claimed, name, owner, payload, progress, policy, key, metadata, failed)
+            select g.id, g.queue, 2, g.attempts + 1, g.failures, g.deliveries + 1, g.lost, g.snoozes, g.beside, g.rank,
+                g.enqueued, now, aedb.later(now, p_lease), greatest(g.token + 1, floor), now, g.name, p_owner, g.payload,
+                g.progress, g.policy, g.key, g.metadata, g.failed
+            from gone g where g.failures < coalesce(g.policy[1], 20)
+            returning *
+        ), told as (
+            insert into aedb.death (queue, task) select s.queue, s.id from spent s on conflict do nothing
+        ), ended as (
+            update aedb.dedupe d set expires = aedb.later(now, coalesce(s.policy[8], 86400000000))
+            from spent s where s.key is not null and d.queue = s.queue and d.key = s.key and d.task = s.id
+        ), counted as (
+            insert into aedb.tally (queue, ready, running, dead, bytes)
+            select p_queue, -count(*), count(*) filter (where not dies), count(*) filter (where dies), coalesce(sum(size), 0)
+            from (select false as dies, 0::bigint as size from moved union all select true, s.size from spent s) each
+            having count(*) > 0
+        )
+        select m.id, m.name,
+            case when m.beside & 1 = 0 then m.payload else (select b.value from aedb.body b where b.task = m.id and b.slot = 0) end,
+            case when m.beside & 2 = 0 then m.progress else (select b.value from aedb.body b where b.task = m.id and b.slot = 1) end,
+            m.attempts, m.failures, m.deliveries, m.lost, m.snoozes, m.token, m.at, m.rank, m.enqueued, m.metadata, m.policy
+        from moved m order by m.rank, m.id;
+        get diagnostics served = row_count;
+        got := got + served;
+        exit when got >= p_max or served > 0;
+        -- Nothing was served. Another round only if something is there: those before may have been spent.
+        perform 1 from aedb.ready r where r.queue = p_queue and (p_names is null or r.name = any(p_names))
+            order by r.queue, r.rank, r.id limit 1 for update skip locked;
+        exit when not found;
+    end loop;
+end $$;
+
+-- Makes scheduled tasks ready whose instant has come, the earliest first.
+create function aedb.promote(now bigint, p_queue int, p_max int) returns bigint language plpgsql
+set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off
+as $$
+declare
+    n bigint;
+begin
+    with gone as (
+        delete from aedb.scheduled where ctid = any(array(
+            select s.ctid from aedb.scheduled s where s.queue = p_queue and s.at <= now
+            order by s.queue, s.at, s.id limit p_max for update skip locked))
+        returning *
+    ), moved as (
+        insert into aedb.ready (id, queue, state, attempts, failures, deliveries, lost, snoozes, beside, rank, enqueued,
+            updated, at, token, name, payload, progress, policy, key, metadata, failed)
+        select g.id, g.queue, 1, g.attempts, g.failures, g.deliveries, g.lost, g.snoozes, g.beside, g.rank, g.enqueued,
+            g.updated, g.at, g.token, g.name, g.payload, g.progress, g.policy, g.key, g.metadata, g.failed
+        from gone g returning 1
+    ) select count(*) into n from moved;
+    if n > 0 then
+        insert into aedb.tally (queue, scheduled, ready) values (p_queue, -n, n);
+    end if;
+    return n;
+end $$;
+
+-- Takes back tasks whose lease ran out: straight to ready, no backoff, no failure; too many lost leases make one dead.
+create function aedb.reclaim(now bigint, p_queue int, p_max int) returns bigint language plpgsql as $$
+declare
+    t aedb.finished;
+    n bigint := 0;
+begin
+    for t in
+        delete from aedb.running where ctid = any(array(
+            select r.ctid from aedb.running r where r.queue = p_queue and r.at <= now
+            order by r.at, r.id limit p_max for update skip locked))
+        returning *
+    loop
+        n := n + 1;
+        t.updated := now;
+        t.at := now;
+        t.lost := t.lost + 1;
+        t.attempts := greatest(t.attempts - 1, 0);
+        if t.lost >= coalesce(t.policy[2], 10) then
+            t.state := 4;
+            t.reason := 3;
+            insert into aedb.death values (t.queue, t.id) on conflict do nothing;
+        else
+            t.state := 1;
+        end if;
+        perform aedb.put(t, now, 2::smallint);
+    end loop;
+    return n;
+end $$;
