@@ -22,7 +22,7 @@ start_postgres() {
   local bin port
   bin=$(find_postgres)
   if [ -z "$bin" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    apt-get install -y -qq postgresql >/dev/null && bin=$(find_postgres)
+    apt-get update -qq && apt-get install -y -qq postgresql >/dev/null && bin=$(find_postgres)
   fi
   if [ -z "$bin" ]; then
     echo "tests: PostgreSQL 15 or newer is missing: install it (Debian: apt-get install postgresql), or set AEDB_POSTGRES" >&2

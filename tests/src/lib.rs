@@ -54,6 +54,11 @@ pub fn store() -> String {
     std::env::var("AEDB_STORE").unwrap_or_else(|_| "memory".to_owned())
 }
 
+/// Whether that store is a server: then what wakes a waiting call takes a moment, and repetitions cost a disk's time.
+pub fn is_served() -> bool {
+    cfg!(feature = "postgres") && store() == "postgres"
+}
+
 impl Default for Shop {
     fn default() -> Self {
         Self::new()
@@ -61,16 +66,21 @@ impl Default for Shop {
 }
 
 impl Shop {
-    /// An empty queue.
+    /// An empty queue, on the store that `AEDB_STORE` names.
     pub fn new() -> Self {
+        #[cfg(feature = "postgres")]
+        if is_served() {
+            return Self::served(Db::builder());
+        }
+        Self::embedded()
+    }
+
+    /// The same, but never on a server: for what only an embedded store promises.
+    pub fn embedded() -> Self {
         let (clock, store) = (ManualClock::default(), store());
         let builder = Db::builder().clock(clock.clone()).inline();
-        if store == "memory" {
+        if store == "memory" || is_served() {
             return Self::on(builder.memory().unwrap(), clock);
-        }
-        #[cfg(feature = "postgres")]
-        if store == "postgres" {
-            return Self::served(Db::builder());
         }
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("shop.db");
@@ -208,4 +218,15 @@ pub fn assert_clean(queue: &Queue) {
 /// Polls a future once.
 pub fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     std::pin::Pin::new(future).poll(&mut Context::from_waker(futures::task::noop_waker_ref()))
+}
+
+/// Polls a future until it is ready; once, or, where a server needs its moment, for half a second.
+pub fn poll_patiently<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    for _ in 0..if is_served() { 50 } else { 0 } {
+        if let Poll::Ready(output) = poll_once(future) {
+            return Poll::Ready(output);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    poll_once(future)
 }

@@ -194,7 +194,7 @@ fn a_folder_is_no_database() {
 }
 
 fn busy() -> (Shop, ClaimedTask, aedb_queue::HeldLease) {
-    busy_on(Shop::new())
+    busy_on(Shop::embedded())
 }
 
 /// A queue with one running, one waiting and one delayed task, and a lease that is held.

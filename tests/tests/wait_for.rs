@@ -120,7 +120,7 @@ fn what_has_ended_what_never_was_and_a_wait_of_no_time_are_answered_at_once() {
 
 #[test]
 fn an_inline_database_answers_what_is_so_now() {
-    let shop = Shop::new();
+    let shop = Shop::embedded();
     let id = shop.enqueue(task(1));
     let answer = block_on(shop.queue.wait_for(id, secs(60))).unwrap();
     assert_eq!(answer, WaitOutcome::Pending(StateKind::Ready));

@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use aedb_queue::{ClaimRequest, ClaimedTask, Clock, ClockListener, Db, ManualClock, NewTask, Result, Timestamp};
-use aedb_tests::{Shop, claims, poll_once, secs, task};
+use aedb_tests::{Shop, claims, poll_once, poll_patiently, secs, task};
 use futures::executor::block_on;
 
 type Claiming<'a> = std::pin::Pin<Box<dyn Future<Output = Result<Vec<ClaimedTask>>> + Send + 'a>>;
@@ -21,7 +21,7 @@ fn waits(shop: &Shop, request: ClaimRequest) -> Claiming<'_> {
 }
 
 fn served(claim: &mut Claiming<'_>) -> Option<usize> {
-    match poll_once(claim) {
+    match poll_patiently(claim) {
         Poll::Ready(claimed) => Some(claimed.unwrap().len()),
         Poll::Pending => None,
     }
@@ -87,7 +87,7 @@ fn a_waiting_claim_gives_up_with_nothing_when_its_time_is_over() {
 
 #[test]
 fn waiting_claims_are_served_first_come_first_served_and_by_name() {
-    let shop = Shop::new();
+    let shop = Shop::embedded();
     let mut first = waits(&shop, claims("a"));
     let mut second = waits(&shop, claims("b"));
     let mut named = waits(&shop, claims("c").names(["special"]));
@@ -99,7 +99,7 @@ fn waiting_claims_are_served_first_come_first_served_and_by_name() {
 
 #[test]
 fn c54_a_waiting_claim_that_is_dropped_strands_no_task() {
-    let shop = Shop::new();
+    let shop = Shop::embedded();
     for _ in 0..20 {
         drop(waits(&shop, claims("gone").max(10)));
     }
@@ -111,7 +111,7 @@ fn c54_a_waiting_claim_that_is_dropped_strands_no_task() {
 
 #[test]
 fn c54_a_claim_that_is_dropped_when_it_was_just_served_gives_its_tasks_back_uncharged() {
-    let shop = Shop::new();
+    let shop = Shop::embedded();
     for round in 1..=20_u32 {
         let claim = waits(&shop, claims("gone").max(10));
         if round == 1 {

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::{PgConnection, Row};
+use tokio::sync::oneshot;
 
+use super::alarm::Alarm;
 use super::fault::Fault;
 use super::grant::Target;
 use super::hints::Topic;
 use super::pool::Verb;
 use super::settle::Settle;
 use super::{PgStore, number, row};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::json::Json;
 use crate::model::task::{FencingToken, TaskId};
 use crate::store::{ClaimRequest, ClaimedTask, Decision, LeaseLength, Place, Settlement};
@@ -24,13 +26,21 @@ const RECLAIM: Duration = Duration::from_millis(250);
 
 /// Claims, and waits as long as the request says. If the caller goes away before it gets the tasks, they are given back.
 pub(super) async fn claim(store: &PgStore, at: &Place, queue: &str, request: ClaimRequest) -> Result<Vec<ClaimedTask>> {
-    let (owned, at, queue) = (store.clone(), at.clone(), queue.to_owned());
-    let handed = store.detached(async move { wait(owned, at, queue, request).await }).await?;
-    Ok(handed.take())
+    let (alarm, (answer, answered)) = (store.alarm(request.wait), oneshot::channel());
+    let (own, at, queue) = (store.clone(), at.clone(), queue.to_owned());
+    store.0.runtime.spawn(wait(own, at, queue, request, alarm, answer));
+    let gone = |error| Error::new(ErrorKind::UnknownOutcome, "the runtime of the database has ended").caused_by(error);
+    Ok(answered.await.map_err(gone)??.take())
 }
 
-async fn wait(store: PgStore, at: Place, queue: String, request: ClaimRequest) -> Result<Handed> {
-    let alarm = store.alarm(request.wait);
+async fn wait(
+    store: PgStore,
+    at: Place,
+    queue: String,
+    request: ClaimRequest,
+    alarm: Alarm,
+    mut answer: oneshot::Sender<Result<Handed>>,
+) {
     let verb = Claim {
         at: at.clone(),
         queue: queue.clone(),
@@ -40,15 +50,22 @@ async fn wait(store: PgStore, at: Place, queue: String, request: ClaimRequest) -
         names: request.names,
     };
     let target = Target::Queue(queue.clone());
-    loop {
+    while !answer.is_closed() {
         let hint = store.0.hints.of(Topic::ready(&at, &queue));
-        let Claimed { tasks, next } = store.attempts(&at, &target, &verb).await?;
-        let over = !tasks.is_empty() || alarm.is_over();
-        if over {
-            return Ok(Handed { tasks, at, queue, store });
+        let pause = match store.attempts(&at, &target, &verb).await {
+            Ok(Claimed { tasks, next }) if tasks.is_empty() && !alarm.is_over() => {
+                next.map_or(POLL, |due| due.saturating_since(store.now()).clamp(Duration::from_millis(1), POLL))
+            }
+            claimed => {
+                // Where nobody takes it, it is dropped, and its tasks are given back.
+                drop(answer.send(claimed.map(|claimed| Handed { tasks: claimed.tasks, at, queue, store })));
+                return;
+            }
+        };
+        tokio::select! {
+            () = alarm.wait(hint, pause) => {}
+            () = answer.closed() => {}
         }
-        let until_due = next.map(|due| due.saturating_since(store.now()));
-        alarm.wait(hint, until_due.unwrap_or(POLL).clamp(Duration::from_millis(1), POLL)).await;
     }
 }
 

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::clock::{Clock, ClockListener, SystemClock};
 use crate::time::Timestamp;
 
@@ -31,4 +33,9 @@ impl Clock for ServerClock {
     }
 
     fn on_move(&self, _listener: ClockListener) {}
+}
+
+/// The runtime's own time, for waits: it does not jump, and tests may pause it.
+pub(super) fn monotonic() -> Instant {
+    Instant::now()
 }

@@ -12,9 +12,9 @@ use sqlx::postgres::{PgListener, PgPoolOptions};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use super::clock::monotonic;
 use super::{Inner, PgStore};
 use crate::store::Place;
-use crate::time::Timestamp;
 
 /// How long a process is quiet about a queue that it has told others about.
 const QUIET: Duration = Duration::from_millis(20);
@@ -89,7 +89,7 @@ impl Hints {
 
     /// Whether a claim of the queue should look for leases that ran out: once in a while is enough.
     pub(super) fn is_time_to_reclaim(&self, queue: i32, every: Duration) -> bool {
-        let (mut reclaimed, now) = (self.reclaimed.lock().unwrap_or_else(PoisonError::into_inner), Instant::now());
+        let (mut reclaimed, now) = (self.reclaimed.lock().unwrap_or_else(PoisonError::into_inner), monotonic());
         let due = reclaimed.get(&queue).is_none_or(|last| now.duration_since(*last) >= every);
         if due {
             reclaimed.insert(queue, now);
@@ -119,9 +119,9 @@ impl PgStore {
     /// Listens for the hints of other processes, from the first waiting claim on.
     pub(super) fn listen(&self) {
         if !self.0.hints.listens.swap(true, Ordering::Relaxed) {
-            let (inner, channel) = (Arc::downgrade(&self.0), self.channel());
-            let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(self.0.options.clone());
+            let (inner, channel, options) = (Arc::downgrade(&self.0), self.channel(), self.0.options.clone());
             self.0.runtime.spawn(async move {
+                let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
                 while inner.strong_count() > 0 {
                     // Behind a transaction-mode pooler there is nothing to hear: the poll finds everything.
                     if let Ok(mut listener) = PgListener::connect_with(&pool).await
@@ -164,35 +164,5 @@ async fn hear(listener: &mut PgListener, inner: &Weak<Inner>) {
             // The connection was lost, and with it perhaps hints.
             Ok(_) => return store.hints.wake_all(),
         }
-    }
-}
-
-/// When a waiting call gives up.
-pub(super) struct Alarm {
-    store: PgStore,
-    real: Option<Instant>,
-    moved: Timestamp,
-}
-
-impl PgStore {
-    pub(super) fn alarm(&self, wait: Duration) -> Alarm {
-        if !wait.is_zero() {
-            self.listen();
-        }
-        // On a clock that tests move the real one says nothing.
-        let real = if self.0.clock.is_some() { None } else { Instant::now().checked_add(wait) };
-        Alarm { store: self.clone(), real, moved: self.now().saturating_add(wait) }
-    }
-}
-
-impl Alarm {
-    pub(super) fn is_over(&self) -> bool {
-        self.real.map_or_else(|| self.store.now() >= self.moved, |ends| Instant::now() >= ends)
-    }
-
-    /// Waits for a hint, for the alarm, and at most so long.
-    pub(super) async fn wait(&self, mut hint: watch::Receiver<()>, at_most: Duration) {
-        let left = self.real.map_or(at_most, |ends| ends.saturating_duration_since(Instant::now()).min(at_most));
-        let _ = tokio::time::timeout(left, hint.changed()).await;
     }
 }

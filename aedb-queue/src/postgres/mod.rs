@@ -3,6 +3,7 @@
 //! A task is a row that moves between narrow tables. Each verb is one call of a function in the schema, so that a batch costs
 //! one round trip and plans are kept by the server; what refuses a stale token is the statement itself.
 
+mod alarm;
 mod app_keys;
 mod by_hand;
 mod claim;

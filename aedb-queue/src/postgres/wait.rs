@@ -22,10 +22,10 @@ pub(super) async fn wait(
     timeout: Duration,
 ) -> Result<WaitOutcome> {
     let (store, at, name) = (store.clone(), at.clone(), Arc::<str>::from(queue));
-    let caller = store.clone();
+    let (caller, alarm) = (store.clone(), store.alarm(timeout));
     caller
         .detached(async move {
-            let (alarm, topic) = (store.alarm(timeout), Topic::finished(&at, &name));
+            let topic = Topic::finished(&at, &name);
             let verb = Get { at: at.clone(), queue: Arc::clone(&name), id };
             let [mut pause, longest] = POLL;
             loop {

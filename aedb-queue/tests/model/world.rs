@@ -1,7 +1,7 @@
 //! The queue, what it should hold, and the steps that both take.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use aedb_queue::{
@@ -18,9 +18,9 @@ type Next = Box<dyn Fn(&mut Ref)>;
 
 pub(crate) struct World {
     clock: ManualClock,
-    /// `None` is in memory.
-    file: Option<PathBuf>,
+    // Before the place: a queue closes before its schema goes.
     queue: Queue,
+    place: Place,
     now: u64,
     tasks: BTreeMap<TaskId, Ref>,
     /// Every claim ever handed out, current or stale.
@@ -29,29 +29,39 @@ pub(crate) struct World {
     untold: BTreeSet<TaskId>,
 }
 
+/// Where the tasks are.
+pub(crate) enum Place {
+    Memory,
+    File(PathBuf),
+    #[cfg(feature = "postgres")]
+    Server(crate::server::Schema),
+}
+
 const NAMES: [&str; 2] = ["a", "b"];
 
-fn open(clock: &ManualClock, file: Option<&Path>) -> Queue {
+fn open(clock: &ManualClock, place: &Place) -> Queue {
     let builder = Db::builder().clock(clock.clone()).inline();
-    let db = match file {
-        Some(file) => builder.open(file),
-        None => builder.memory(),
+    let db = match place {
+        Place::File(file) => builder.open(file),
+        Place::Memory => builder.memory(),
+        #[cfg(feature = "postgres")]
+        Place::Server(schema) => schema.connect(builder),
     };
     db.unwrap().queue("q").unwrap()
 }
 
 impl World {
-    pub(crate) fn new(file: Option<PathBuf>) -> Self {
+    pub(crate) fn new(place: Place) -> Self {
         let clock = ManualClock::default();
-        let queue = open(&clock, file.as_deref());
-        Self { clock, file, queue, now: 0, tasks: BTreeMap::new(), claims: Vec::new(), untold: BTreeSet::new() }
+        let queue = open(&clock, &place);
+        Self { clock, queue, place, now: 0, tasks: BTreeMap::new(), claims: Vec::new(), untold: BTreeSet::new() }
     }
 
     fn restart(&mut self) {
-        if let Some(file) = &self.file {
+        if !matches!(self.place, Place::Memory) {
             // The old handle must go first: the inline engine closes with its last handle.
             self.queue = Db::memory().unwrap().queue("q").unwrap();
-            self.queue = open(&self.clock, Some(file));
+            self.queue = open(&self.clock, &self.place);
         }
     }
 

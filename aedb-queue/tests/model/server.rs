@@ -1,0 +1,36 @@
+//! A schema of its own on the server that `AEDB_POSTGRES` names.
+
+use std::sync::LazyLock;
+
+use aedb_queue::{Db, DbBuilder, Result};
+use tokio::runtime::Runtime;
+
+static RUNTIME: LazyLock<Runtime> =
+    LazyLock::new(|| tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap());
+
+fn address() -> String {
+    std::env::var("AEDB_POSTGRES").expect("AEDB_POSTGRES names no server; tests/run starts one")
+}
+
+pub(crate) struct Schema(String);
+
+impl Schema {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(format!("model_{}_{seed}", std::process::id()))
+    }
+
+    pub(crate) fn connect(&self, builder: DbBuilder) -> Result<Db> {
+        RUNTIME.block_on(builder.schema(&self.0).connections(2).connect(&address()))
+    }
+}
+
+impl Drop for Schema {
+    fn drop(&mut self) {
+        let dropped = RUNTIME.block_on(async {
+            let store = Db::builder().schema(&self.0).postgres(&address()).await.unwrap();
+            let text = format!("set client_min_messages = error; drop schema {} cascade", self.0);
+            sqlx::raw_sql(&text).execute(store.pool()).await
+        });
+        assert!(std::thread::panicking() || dropped.is_ok());
+    }
+}
