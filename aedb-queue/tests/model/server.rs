@@ -9,7 +9,7 @@ static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap());
 
 fn address() -> String {
-    std::env::var("AEDB_POSTGRES").expect("AEDB_POSTGRES names no server; tests/run starts one")
+    std::env::var("AEDB_POSTGRES").unwrap_or_else(|_| panic!("AEDB_POSTGRES names no server; tests/run starts one"))
 }
 
 pub(crate) struct Schema(String);
