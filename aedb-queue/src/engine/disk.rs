@@ -15,6 +15,7 @@ use redb::{
 };
 
 use super::apply::apply;
+use super::folder::sync_folder_of;
 use super::overlay::Overlay;
 use super::turn::CommitError;
 use super::{Progress, ProgressFn, View, Visit};
@@ -140,7 +141,10 @@ impl Disk {
         }
         copied?;
         std::fs::rename(&partial, to)
-            .map_err(|e| Error::new(ErrorKind::Unavailable, "the finished copy could not be renamed").caused_by(e))
+            .map_err(|e| Error::new(ErrorKind::Unavailable, "the finished copy could not be renamed").caused_by(e))?;
+        // As when a database is opened.
+        let _ = sync_folder_of(to);
+        Ok(())
     }
 
     fn copy_to(&self, path: &Path, progress: ProgressFn<'_>) -> Result<()> {

@@ -7,6 +7,7 @@
 
 mod apply;
 mod disk;
+mod folder;
 mod job;
 mod open;
 mod overlay;

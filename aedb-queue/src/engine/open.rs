@@ -9,6 +9,7 @@ use redb::{Builder, ConcurrencyMode, Database, DatabaseError, ReadableTable, Sto
 
 use super::Engine;
 use super::disk::{Disk, FORMAT, META, TABLE, unavailable};
+use super::folder::sync_folder_of;
 use super::threaded::Threaded;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
@@ -49,6 +50,7 @@ pub(crate) fn open(place: Place, options: Options) -> Result<Arc<dyn Engine>> {
     let name = format!("{place:?}");
     let mut builder = Builder::new();
     builder.set_cache_size(options.cache_bytes);
+    let mut named = None;
     let (db, shared) = match place {
         Place::Memory => (builder.create_with_backend(InMemoryBackend::new()), false),
         Place::Backend(backend) => (Builder::create_with_backend_boxed(&builder, backend), false),
@@ -57,11 +59,17 @@ pub(crate) fn open(place: Place, options: Options) -> Result<Arc<dyn Engine>> {
                 builder.set_concurrency_mode(ConcurrencyMode::MultiWriter);
             }
             let opened = if create { builder.create(&path) } else { builder.open(&path) };
+            named = create.then_some(path);
             (opened, !exclusive)
         }
     };
     let db = db.map_err(|error| refused(&name, error))?;
     prepare(&db, &name, &options)?;
+    if let Some(path) = named {
+        // Also if the file was there: whoever created it may have died before this. A file system that cannot do it is no
+        // reason not to open, as in SQLite.
+        let _ = sync_folder_of(&path);
+    }
     Ok(Threaded::start(Disk::new(db, shared), options.clock, options.inline))
 }
 
