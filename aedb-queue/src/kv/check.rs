@@ -1,5 +1,5 @@
-//! Check and repair: every index entry has its record and the reverse, every live task has its idempotency key, and the
-//! counts are right.
+//! Check and repair: every index entry and every long value has its record and the reverse, every live task has its
+//! idempotency key, every other key has its end, and the counts are right.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use super::codec;
 use super::head::Head;
 use super::keys::{self, QueueKeys};
-use super::record::{Slot, beside, body};
+use super::record::{Slot, beside, body, has_beside};
 use super::scope::{ScopeTxn, read_head};
 use super::unique::{has_lost_key, is_orphan, read_unique};
 use crate::engine::View;
@@ -24,8 +24,10 @@ enum Problem {
     NoEntry { id: TaskId, index: Vec<u8> },
     StrayEntry(Vec<u8>),
     NoValue { id: TaskId, index: Vec<u8> },
+    StrayValue(Vec<u8>),
     Counts,
     KeyWithoutTask(Vec<u8>),
+    KeyWithoutEnd { key: Vec<u8>, end: Vec<u8> },
     NoKey(TaskId),
 }
 
@@ -52,7 +54,8 @@ pub(crate) fn repair(scope: &mut ScopeTxn<'_, '_>, queue: &QueueKeys) -> Result<
                 scope.txn.put(index, Vec::new());
                 scope.txn.touch(queue.topic());
             }
-            Problem::StrayEntry(key) | Problem::KeyWithoutTask(key) => scope.txn.delete(key),
+            Problem::StrayEntry(key) | Problem::StrayValue(key) | Problem::KeyWithoutTask(key) => scope.txn.delete(key),
+            Problem::KeyWithoutEnd { end, .. } => scope.txn.put(end, Vec::new()),
             Problem::NoKey(id) => {
                 // Looked at anew: an earlier repair may have set the task aside, or given the key to an older one.
                 if let Some(stored) = scope.load(queue, id)?
@@ -78,9 +81,13 @@ fn describe(problem: &Problem) -> String {
         Problem::NoEntry { id, .. } => format!("task {id} has no index entry, so it would never be served"),
         Problem::StrayEntry(key) => format!("an index entry has no such record: {}", key.escape_ascii()),
         Problem::NoValue { id, .. } => format!("a long value of task {id} is missing or damaged"),
+        Problem::StrayValue(key) => format!("a long value belongs to no record: {}", key.escape_ascii()),
         Problem::Counts => "the queue's counts are not those of its records".to_owned(),
         Problem::KeyWithoutTask(key) => {
             format!("an idempotency key's entry is damaged or leads to no task: {}", key.escape_ascii())
+        }
+        Problem::KeyWithoutEnd { key, .. } => {
+            format!("an idempotency key's entry would never end: {}", key.escape_ascii())
         }
         Problem::NoKey(id) => format!("task {id} has lost its idempotency key, so a second task could take it"),
     }
@@ -97,7 +104,8 @@ fn look(view: &dyn View, queue: &QueueKeys) -> Result<(u64, Vec<Problem>)> {
             Err(_) => problems.push(Problem::Damaged(id)),
         }
     })?;
-    problems.extend(keys_without_task(view, queue)?);
+    problems.extend(wrong_keys(view, queue)?);
+    problems.extend(stray_values(view, queue, &good)?);
     for task in &good {
         let index = queue.index(task);
         if view.get(&index)?.is_none() {
@@ -126,17 +134,44 @@ fn look(view: &dyn View, queue: &QueueKeys) -> Result<(u64, Vec<Problem>)> {
     Ok((records, problems))
 }
 
-fn keys_without_task(view: &dyn View, queue: &QueueKeys) -> Result<Vec<Problem>> {
-    let mut entries = Vec::new();
+/// Entries of idempotency keys that nothing would ever end.
+fn wrong_keys(view: &dyn View, queue: &QueueKeys) -> Result<Vec<Problem>> {
+    let (mut entries, text_at) = (Vec::new(), queue.kind(b'k').len());
     each(view, &queue.kind(b'k'), |key, value| entries.push((key.to_vec(), read_unique(value))))?;
     let mut problems = Vec::new();
     for (key, entry) in entries {
-        let stray = match entry {
-            Ok(entry) => is_orphan(view, queue, &entry)?,
-            Err(_) => true,
+        let Ok(entry) = entry else {
+            problems.push(Problem::KeyWithoutTask(key));
+            continue;
+        };
+        if is_orphan(view, queue, &entry)? {
+            problems.push(Problem::KeyWithoutTask(key));
+        } else if let Some(at) = entry.expires {
+            let text = String::from_utf8_lossy(key.get(text_at..).unwrap_or_default());
+            let end = queue.unique_end(at, &text);
+            if view.get(&end)?.is_none() {
+                problems.push(Problem::KeyWithoutEnd { key, end });
+            }
+        }
+    }
+    Ok(problems)
+}
+
+/// Long values without a record that has them. Those of a damaged record stay with what is left of it.
+fn stray_values(view: &dyn View, queue: &QueueKeys, good: &[Task]) -> Result<Vec<Problem>> {
+    let mut values = Vec::new();
+    each(view, &queue.kind(b'b'), |key, _| values.push(key.to_vec()))?;
+    let mut problems = Vec::new();
+    for key in values {
+        let Some((slot, id)) = key.split_last().and_then(|(slot, rest)| Some((*slot, keys::id_of(rest)?))) else {
+            continue;
+        };
+        let stray = match good.binary_search_by_key(&id, |task| task.id).ok().and_then(|at| good.get(at)) {
+            Some(task) => !has_beside(task, slot),
+            None => view.get(&queue.primary(id))?.is_none(),
         };
         if stray {
-            problems.push(Problem::KeyWithoutTask(key));
+            problems.push(Problem::StrayValue(key));
         }
     }
     Ok(problems)

@@ -3,6 +3,7 @@
 //! Before it looks, a claim moves what is due: leases that ran out and scheduled tasks whose instant has come, up to
 //! [`sweep::CLAIM_STEPS`] of each.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
@@ -129,24 +130,17 @@ fn take(
 ) -> Result<Option<ClaimedTask>> {
     let Some(id) = keys::id_of(index) else { return Ok(None) };
     let floor = scope.token_floor()?;
-    let stored = scope.load(queue, id)?;
-    let Some(mut stored) = stored.filter(|stored| matches!(stored.task.state, TaskState::Ready { .. })) else {
-        scope.set_aside(queue, index, StateKind::Ready, id, &name_of(queue, index))?;
-        return Ok(None);
-    };
+    let name = name_of(queue, index);
+    let Some(mut stored) = scope.load_by(queue, index, StateKind::Ready, &name)? else { return Ok(None) };
     let values = body(scope.txn, queue, id, &stored.task.payload, Slot::Payload)
         .and_then(|payload| Ok((payload, body(scope.txn, queue, id, &stored.task.progress, Slot::Progress)?)));
     let (payload, progress) = match values {
         Ok((Some(payload), progress)) => (payload, progress),
-        Ok((None, _)) => {
-            scope.set_aside(queue, index, StateKind::Ready, id, &name_of(queue, index))?;
+        Err(error) if error.kind() != crate::ErrorKind::Corrupt => return Err(error),
+        Ok((None, _)) | Err(_) => {
+            scope.set_aside(queue, index, StateKind::Ready, id, &name)?;
             return Ok(None);
         }
-        Err(error) if error.kind() == crate::ErrorKind::Corrupt => {
-            scope.set_aside(queue, index, StateKind::Ready, id, &name_of(queue, index))?;
-            return Ok(None);
-        }
-        Err(error) => return Err(error),
     };
     let claimed = transition::claim(&mut stored.task, &request.owner, request.lease.length(), floor, scope.now);
     scope.save_unasked(queue, &stored)?;
@@ -174,9 +168,9 @@ fn hand_over(stored: Stored, queue: &Arc<str>, payload: crate::Json, progress: O
 }
 
 /// The task name in a ready entry's key.
-fn name_of(queue: &QueueKeys, index: &[u8]) -> String {
+fn name_of<'a>(queue: &QueueKeys, index: &'a [u8]) -> Cow<'a, str> {
     let name = index.get(queue.kind(b'r').len() + 1..index.len().saturating_sub(16)).unwrap_or_default();
-    String::from_utf8_lossy(name).into_owned()
+    String::from_utf8_lossy(name)
 }
 
 /// The ready entries to claim, best first.

@@ -7,7 +7,8 @@
 //! | release, token right | nothing | owner and note cleared, token kept | - |
 //! | guarded commit, token right | lost | applied | - |
 //!
-//! With a wrong token every call but acquire is lost, or does nothing.
+//! With a wrong token every call but acquire is lost, or does nothing. A damaged record counts as free, under a token above all
+//! that were handed out.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use super::keys::ScopeKeys;
 use super::scope::ScopeTxn;
 use super::workers;
 use crate::engine::View;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::model::json::Json;
 use crate::model::task::FencingToken;
 use crate::model::transition::LeaseLoss;
@@ -30,7 +31,7 @@ pub(crate) fn acquire(
     length: LeaseLength,
     note: Option<Json>,
 ) -> Result<LeaseOutcome> {
-    let before = status(scope.txn, &scope.keys, &name)?;
+    let before = readable(scope, &name)?;
     if let Some(LeaseRecord { owner: Some(holder), until, .. }) = &before
         && *until > scope.now
         && *holder != owner
@@ -40,6 +41,8 @@ pub(crate) fn acquire(
     let floor = scope.token_floor()?;
     let last = match before {
         Some(before) => before.token,
+        // Damaged: its holder can write nothing under it, so it is free. Tokens that grew by ones are far below this one.
+        None if scope.txn.get(&scope.keys.lease(&name))?.is_some() => FencingToken::from_u64(scope.now.as_micros()),
         None => workers::welcome(scope, &name)?,
     };
     let token = last.next(floor);
@@ -64,7 +67,7 @@ pub(crate) fn renew(scope: &mut ScopeTxn<'_, '_>, held: &HeldLease, length: Leas
 }
 
 pub(crate) fn release(scope: &mut ScopeTxn<'_, '_>, held: &HeldLease) -> Result<()> {
-    let record = status(scope.txn, &scope.keys, &held.name)?;
+    let record = readable(scope, &held.name)?;
     if let Some(mut record) = record.filter(|record| record.token == held.token && record.owner.is_some()) {
         record.owner = None;
         record.note = None;
@@ -86,6 +89,14 @@ pub(crate) fn status(view: &dyn View, scope: &ScopeKeys, name: &str) -> Result<O
     view.get(&scope.lease(name))?.map(|bytes| decode(name, &bytes)).transpose()
 }
 
+/// The record, unless it is damaged.
+fn readable(scope: &ScopeTxn<'_, '_>, name: &str) -> Result<Option<LeaseRecord>> {
+    match status(scope.txn, &scope.keys, name) {
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
+        record => record,
+    }
+}
+
 /// A record from its bytes. The note is a tail that older records lack; those may have a text about the holder instead.
 pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<LeaseRecord> {
     let mut r = Reader::new(bytes)?;
@@ -102,7 +113,7 @@ pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<LeaseRecord> {
 
 /// The record, if this holder's token is current and unexpired.
 fn current(scope: &ScopeTxn<'_, '_>, held: &HeldLease) -> Result<Option<LeaseRecord>> {
-    let record = status(scope.txn, &scope.keys, &held.name)?;
+    let record = readable(scope, &held.name)?;
     Ok(record.filter(|r| r.token == held.token && r.owner.as_ref() == Some(&held.owner) && r.until > scope.now))
 }
 

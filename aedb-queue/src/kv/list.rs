@@ -61,7 +61,8 @@ fn prefix(queue: &QueueKeys, filter: &Filter) -> Vec<u8> {
     }
 }
 
-/// The record behind an entry, if the filter wants it. One that is damaged is left for `check` to name.
+/// The record behind an entry, if the filter wants it. One that is damaged is left for `check` to name, and so is an entry that is not
+/// the record's own.
 fn matching(
     view: &dyn View,
     queue: &QueueKeys,
@@ -70,7 +71,8 @@ fn matching(
     key: &[u8],
 ) -> Result<Option<TaskRecord>> {
     let wanted = |task: &Task| {
-        filter.name.as_ref().is_none_or(|name| *name == task.name)
+        (filter.state.is_none() || queue.index(task) == key)
+            && filter.name.as_ref().is_none_or(|name| *name == task.name)
             && filter.enqueued_from.is_none_or(|from| task.enqueued >= from)
             && filter.enqueued_until.is_none_or(|until| task.enqueued < until)
     };

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::codec;
-use super::keys::QueueKeys;
+use super::keys::{self, QueueKeys};
 use super::scope::ScopeTxn;
 use crate::engine::View;
 use crate::error::{ErrorKind, Result};
@@ -27,6 +27,10 @@ pub(crate) enum Slot {
     Damaged = 9,
 }
 
+impl Slot {
+    const ALL: [Self; 4] = [Self::Payload, Self::Progress, Self::Result, Self::Damaged];
+}
+
 /// A record as it is stored, with what its change must undo.
 #[derive(Debug)]
 pub(crate) struct Stored {
@@ -34,6 +38,13 @@ pub(crate) struct Stored {
     index: Vec<u8>,
     pub(super) kind: StateKind,
     bytes: u64,
+}
+
+impl Stored {
+    /// Whether this is the record's own index entry.
+    pub(crate) fn is_at(&self, index: &[u8]) -> bool {
+        self.index == index
+    }
 }
 
 /// A record's bytes and fields.
@@ -55,7 +66,7 @@ pub(crate) fn body(view: &dyn View, queue: &QueueKeys, id: TaskId, body: &Body, 
 }
 
 impl ScopeTxn<'_, '_> {
-    /// A task's record. A damaged one is set aside as dead, and then returned as that.
+    /// A task's record, unless it is damaged.
     pub(crate) fn load(&mut self, queue: &QueueKeys, id: TaskId) -> Result<Option<Stored>> {
         let Some(bytes) = self.txn.get(&queue.primary(id))? else { return Ok(None) };
         match codec::decode(id, &bytes) {
@@ -66,6 +77,24 @@ impl ScopeTxn<'_, '_> {
             Err(error) if error.kind() == ErrorKind::Corrupt => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// The record that an index entry leads to. A damaged one is set aside under what the entry says of it. An entry that is not a
+    /// good record's own goes: the entry follows from the record, so that it is the entry that is wrong.
+    pub(crate) fn load_by(
+        &mut self,
+        queue: &QueueKeys,
+        index: &[u8],
+        kind: StateKind,
+        name: &str,
+    ) -> Result<Option<Stored>> {
+        let Some(id) = keys::id_of(index) else { return Ok(None) };
+        match self.load(queue, id)? {
+            Some(stored) if stored.is_at(index) => return Ok(Some(stored)),
+            Some(_) => self.txn.delete(index.to_vec()),
+            None => self.set_aside(queue, index, kind, id, name)?,
+        }
+        Ok(None)
     }
 
     /// Writes a new task.
@@ -144,9 +173,32 @@ impl ScopeTxn<'_, '_> {
                 self.txn.delete(queue.body(task.id, slot as u8));
             }
         }
-        if matches!(task.state, TaskState::Dead { reason: DeadReason::Damaged, .. }) {
-            self.txn.delete(queue.body(task.id, Slot::Damaged as u8));
+        if is_set_aside(task) {
+            Slot::ALL.iter().for_each(|slot| self.txn.delete(queue.body(task.id, *slot as u8)));
         }
+    }
+
+    /// Removes a finished record that is damaged, with all that its index entry and its id lead to.
+    pub(crate) fn remove_damaged(
+        &mut self,
+        queue: &QueueKeys,
+        index: Vec<u8>,
+        kind: StateKind,
+        id: TaskId,
+    ) -> Result<()> {
+        let primary = queue.primary(id);
+        let mut bytes = self.txn.get(&primary)?.map_or(0, |record| record.len() as u64);
+        for slot in Slot::ALL {
+            let key = queue.body(id, slot as u8);
+            let value = self.txn.get(&key)?.and_then(|value| codec::decode_beside(&value).ok());
+            bytes += value.map_or(0, |json| json.as_str().len() as u64);
+            self.txn.delete(key);
+        }
+        self.txn.touch(&primary);
+        self.txn.delete(primary);
+        self.txn.delete(index);
+        self.head(queue)?.remove(kind, bytes);
+        Ok(())
     }
 
     /// Puts a value where it belongs: into the record or beside it.
@@ -207,6 +259,20 @@ impl ScopeTxn<'_, '_> {
         };
         self.write(queue, &task, queue.index(&task))
     }
+}
+
+/// Whether the record stands for one that was damaged.
+fn is_set_aside(task: &Task) -> bool {
+    matches!(task.state, TaskState::Dead { reason: DeadReason::Damaged, .. })
+}
+
+/// Whether a record has a long value in the slot with this number. One that was set aside has whatever there is.
+pub(crate) fn has_beside(task: &Task, slot: u8) -> bool {
+    let is_long = |body: &Body| matches!(body, Body::Beside { .. });
+    is_set_aside(task)
+        || [(&task.payload, Slot::Payload), (&task.progress, Slot::Progress), (&task.result, Slot::Result)]
+            .into_iter()
+            .any(|(body, of)| of as u8 == slot && is_long(body))
 }
 
 /// Bytes that lie beside a record.

@@ -7,7 +7,7 @@ use super::scope::ScopeTxn;
 use super::stats::first_instant;
 use crate::engine::View;
 use crate::error::Result;
-use crate::model::task::{StateKind, Task, TaskId, TaskState};
+use crate::model::task::{StateKind, Task, TaskId};
 use crate::model::transition;
 use crate::store::{RetentionLimits, SweepReport};
 use crate::time::Timestamp;
@@ -51,50 +51,27 @@ pub(crate) fn next_due(view: &dyn View, queue: &QueueKeys) -> Result<Option<Time
 
 /// Takes back tasks whose lease ran out (contract rules 6 and 7).
 pub(crate) fn reclaim(scope: &mut ScopeTxn<'_, '_>, queue: &QueueKeys, max: usize) -> Result<u64> {
-    move_due(
-        scope,
-        queue,
-        b'f',
-        StateKind::InFlight,
-        max,
-        |task| matches!(task.state, TaskState::InFlight { .. }),
-        transition::reclaim,
-    )
+    move_due(scope, queue, (b'f', StateKind::InFlight), max, transition::reclaim)
 }
 
 /// Makes scheduled tasks ready whose instant has come.
 pub(crate) fn promote(scope: &mut ScopeTxn<'_, '_>, queue: &QueueKeys, max: usize) -> Result<u64> {
-    move_due(
-        scope,
-        queue,
-        b's',
-        StateKind::Scheduled,
-        max,
-        |task| matches!(task.state, TaskState::Scheduled { .. }),
-        transition::promote,
-    )
+    move_due(scope, queue, (b's', StateKind::Scheduled), max, transition::promote)
 }
 
 fn move_due(
     scope: &mut ScopeTxn<'_, '_>,
     queue: &QueueKeys,
-    kind: u8,
-    state: StateKind,
+    (kind, state): (u8, StateKind),
     max: usize,
-    belongs: impl Fn(&Task) -> bool,
     step: impl Fn(&mut Task, Timestamp) -> bool,
 ) -> Result<u64> {
     let due = due(scope.txn, queue, kind, scope.now, max)?;
     let count = due.len() as u64;
     for index in due {
-        let Some(id) = keys::id_of(&index) else { continue };
-        match scope.load(queue, id)? {
-            Some(mut stored) if belongs(&stored.task) => {
-                if step(&mut stored.task, scope.now) {
-                    scope.save_unasked(queue, &stored)?;
-                }
-            }
-            _ => scope.set_aside(queue, &index, state, id, "")?,
+        let Some(mut stored) = scope.load_by(queue, &index, state, "")? else { continue };
+        if step(&mut stored.task, scope.now) {
+            scope.save_unasked(queue, &stored)?;
         }
     }
     Ok(count)
@@ -148,12 +125,9 @@ fn prune(scope: &mut ScopeTxn<'_, '_>, queue: &QueueKeys, limits: RetentionLimit
             }
             let Some(id) = keys::id_of(&index) else { continue };
             match scope.load(queue, id)? {
-                Some(stored) => scope.remove(queue, &stored, false)?,
-                None => {
-                    scope.txn.delete(index);
-                    scope.txn.delete(queue.primary(id));
-                    scope.head(queue)?.remove(state, 0);
-                }
+                Some(stored) if stored.is_at(&index) => scope.remove(queue, &stored, false)?,
+                Some(_) => scope.txn.delete(index),
+                None => scope.remove_damaged(queue, index, state, id)?,
             }
             pruned += 1;
         }

@@ -98,6 +98,9 @@ impl NewTask {
     }
 
     /// Serves it before all due tasks of lower priority. The default is 0, the lowest.
+    ///
+    /// The order is strict: a task waits for as long as there are due ones above it. [`QueueStats::oldest_ready`](crate::QueueStats)
+    /// tells for how long the longest has waited, and [`Queue::amend`](crate::Queue::amend) raises one.
     #[must_use]
     pub fn priority(mut self, priority: u64) -> Self {
         self.priority = priority;
