@@ -5,6 +5,7 @@
 mod dice;
 mod disk;
 mod planted;
+mod power;
 #[cfg(feature = "postgres")]
 pub mod server;
 mod summary;
@@ -23,6 +24,7 @@ use tempfile::TempDir;
 pub use dice::{Dice, repetitions, seeds};
 pub use disk::FailingDisk;
 pub use planted::{PLANTED, Planted};
+pub use power::LosingDisk;
 
 /// What a test has tried, for the table at the end of `tests/run`.
 pub fn tell(what: &str, much: &str) {

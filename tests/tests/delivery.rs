@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use aedb_queue::{
-    Backoff, Completion, Db, Effects, ErrorKind, ManualClock, NewTask, RetentionLimits, TaskId, Timestamp,
+    Amendment, Backoff, Completion, Db, Effects, ErrorKind, ManualClock, NewTask, RetentionLimits, TaskId, Timestamp,
 };
 use aedb_tests::{Dice, Shop, claims, secs, task};
 use futures::executor::block_on;
@@ -89,6 +89,23 @@ fn c09_one_microsecond_before_the_due_instant_is_too_early() {
     assert!(shop.claim(1).is_empty());
     shop.pass(Duration::from_micros(1));
     assert_eq!(shop.claim(1).len(), 1);
+}
+
+#[test]
+fn c33_priority_is_strict_and_whoever_waits_behind_it_is_seen_and_can_be_raised() {
+    let shop = Shop::new();
+    let low = shop.enqueue(task(0));
+    let since = shop.now();
+    for _ in 0..60 {
+        shop.enqueue(task(1).priority(1));
+        let claim = shop.claim_one();
+        assert!(claim.id != low && shop.complete(&claim).is_applied());
+        shop.pass(secs(600));
+    }
+    assert_eq!(block_on(shop.queue.stats()).unwrap().oldest_ready, Some(since), "ten hours, for an alert to see");
+    assert!(block_on(shop.queue.amend(low, Amendment::new().priority(1))).unwrap());
+    shop.enqueue(task(1).priority(1));
+    assert_eq!(shop.claim_one().id, low, "among equals the oldest is first");
 }
 
 #[test]

@@ -7,10 +7,10 @@ use std::sync::Barrier;
 use std::thread;
 
 use aedb_queue::{
-    Backoff, ClaimedTask, Completion, Db, Effects, HeartbeatOutcome, LeaseLength, ManualClock, RetentionLimits, Retry,
-    StateKind, TaskId, TaskRecord, TaskState,
+    Amendment, Backoff, ClaimedTask, Completion, Db, Due, Effects, HeartbeatOutcome, Json, LeaseLength, ManualClock,
+    RetentionLimits, Retry, StateKind, TaskId, TaskRecord, TaskState,
 };
-use aedb_tests::{Dice, LEASE, Shop, assert_clean, seeds, task};
+use aedb_tests::{Dice, LEASE, Shop, assert_clean, secs, seeds, task};
 use futures::executor::block_on;
 
 /// A verb, with the claim under which it is called: the first, the second or the third that was handed out.
@@ -22,8 +22,13 @@ enum Verb {
     FailForGood(usize),
     Heartbeat(usize),
     Release(usize),
+    Snooze(usize),
+    Discard(usize),
+    Continue(usize),
     Cancel,
     Retry,
+    /// An operator lowers the attempts to one.
+    Amend,
     /// The lease runs out, which nobody has noticed yet.
     Expire,
     /// A sweep, which reclaims what ran out.
@@ -32,11 +37,15 @@ enum Verb {
 
 /// Three workers, an operator and a keeper, in any order.
 fn script(dice: &mut Dice) -> Vec<Verb> {
-    use Verb::{Cancel, Claim, Complete, Expire, Fail, FailForGood, Heartbeat, Release, Retry, Sweep};
-    let mut script = vec![Claim, Claim, Cancel, Retry, Retry, Expire, Expire, Sweep, Sweep];
+    use Verb::{
+        Amend, Cancel, Claim, Complete, Continue, Discard, Expire, Fail, FailForGood, Heartbeat, Release, Retry,
+        Snooze, Sweep,
+    };
+    let mut script = vec![Claim, Claim, Cancel, Amend, Retry, Retry, Expire, Expire, Sweep, Sweep];
     for worker in 0..3 {
-        let lasts = if dice.roll(2) == 0 { Fail(worker) } else { FailForGood(worker) };
-        script.extend([Complete(worker), lasts, Heartbeat(worker), Release(worker)]);
+        let fails = if dice.roll(2) == 0 { Fail(worker) } else { FailForGood(worker) };
+        let rare = [Snooze(worker), Discard(worker), Continue(worker)][dice.below(3)];
+        script.extend([Complete(worker), fails, Heartbeat(worker), Release(worker), rare]);
     }
     dice.shuffle(&mut script);
     script
@@ -46,8 +55,9 @@ struct Race {
     shop: Shop,
     id: TaskId,
     claims: Vec<ClaimedTask>,
-    /// Failures that were charged, ends, and ended tasks that were made to live again.
-    failures: usize,
+    /// Texts that attempts left, continuations, ends, and ended tasks that were made to live again.
+    texts: usize,
+    continued: u64,
     ends: u32,
     revivals: u32,
 }
@@ -56,7 +66,7 @@ impl Race {
     fn new() -> Self {
         let shop = Shop::new();
         let id = shop.enqueue(task(1).max_attempts(2).max_lost_leases(2).backoff(Backoff::none()));
-        Self { shop, id, claims: Vec::new(), failures: 0, ends: 0, revivals: 0 }
+        Self { shop, id, claims: Vec::new(), texts: 0, continued: 0, ends: 0, revivals: 0 }
     }
 
     fn record(&self) -> TaskRecord {
@@ -67,7 +77,11 @@ impl Race {
     fn step(&mut self, verb: Verb) {
         let before = self.record();
         match verb {
-            Verb::Claim => self.claims.extend(self.shop.claim(1)),
+            Verb::Claim => self.claim(),
+            Verb::Amend => {
+                let changed = block_on(self.shop.queue.amend(self.id, Amendment::new().max_attempts(1))).unwrap();
+                assert_eq!(changed, before.state.finished().is_none());
+            }
             Verb::Cancel => drop(block_on(self.shop.queue.cancel(self.id)).unwrap()),
             Verb::Retry => drop(block_on(self.shop.queue.retry(self.id)).unwrap()),
             Verb::Expire => self.shop.outlive_leases(),
@@ -76,7 +90,10 @@ impl Race {
             | Verb::Fail(worker)
             | Verb::FailForGood(worker)
             | Verb::Heartbeat(worker)
-            | Verb::Release(worker) => self.under_claim(verb, worker, &before),
+            | Verb::Release(worker)
+            | Verb::Snooze(worker)
+            | Verb::Discard(worker)
+            | Verb::Continue(worker) => self.under_claim(verb, worker, &before),
         }
         let after = self.record();
         assert_eq!(
@@ -91,14 +108,28 @@ impl Race {
         self.revivals += u32::from(before.state.finished().is_some() && after.state.finished().is_none());
     }
 
+    /// Nothing is handed out that has failed as often as it may.
+    fn claim(&mut self) {
+        let claimed = self.shop.claim(1);
+        assert!(claimed.iter().all(|claim| claim.counters.failures < claim.max_attempts), "{claimed:?}");
+        self.claims.extend(claimed);
+    }
+
     /// What a worker calls applies if and only if its claim holds the task; if it does not, nothing changes.
     fn under_claim(&mut self, verb: Verb, worker: usize, before: &TaskRecord) {
         let Some(claim) = self.claims.get(worker) else { return };
         let queue = &self.shop.queue;
         let applied = match verb {
             Verb::Complete(_) => {
-                let effects = Effects::new().put(format!("by/{}", claim.token), "done").enqueue("side", task(1));
-                block_on(queue.complete(claim, Completion::new().effects(effects))).unwrap().is_applied()
+                let effects = Effects::new().put(format!("by/{}", claim.token), "done");
+                let completion = Completion::new().effects(effects).follow_up("side", task(1));
+                block_on(queue.complete(claim, completion)).unwrap().is_applied()
+            }
+            Verb::Snooze(_) => block_on(queue.snooze(claim, Due::After(secs(1)))).unwrap().is_applied(),
+            Verb::Discard(_) => block_on(queue.discard(claim, "not wanted")).unwrap().is_applied(),
+            Verb::Continue(_) => {
+                let effects = Effects::new().enqueue("side", task(2));
+                block_on(queue.continue_with(claim, Json::null(), effects, Due::Now)).unwrap().is_applied()
             }
             Verb::Fail(_) => block_on(queue.fail(claim, "no")).unwrap().is_applied(),
             Verb::FailForGood(_) => block_on(queue.fail_with(claim, "no", Retry::Fatal)).unwrap().is_applied(),
@@ -113,7 +144,9 @@ impl Race {
         if !applied {
             assert_eq!(self.record(), *before);
         }
-        self.failures += usize::from(applied && matches!(verb, Verb::Fail(_) | Verb::FailForGood(_)));
+        let leaves_text = matches!(verb, Verb::Fail(_) | Verb::FailForGood(_) | Verb::Discard(_));
+        self.texts += usize::from(applied && leaves_text);
+        self.continued += u64::from(applied && matches!(verb, Verb::Continue(_)));
     }
 
     /// Lets a last worker do what is left, and answers how it ended.
@@ -129,9 +162,10 @@ impl Race {
             self.claims.iter().filter(|claim| self.shop.key(&format!("by/{}", claim.token)).is_some()).collect();
         let side = self.shop.db.queue("side").unwrap();
         let done = u64::from(record.state.kind() == StateKind::Done);
-        assert_eq!((writers.len() as u64, block_on(side.stats()).unwrap().ready), (done, done), "one set of effects");
+        let followed = block_on(side.stats()).unwrap().ready;
+        assert_eq!((writers.len() as u64, followed), (done, done + self.continued), "one set of effects");
         assert!(writers.iter().all(|claim| claim.token == record.token), "only the last holder completes");
-        assert_eq!(record.failures.len(), self.failures);
+        assert_eq!(record.failures.len(), self.texts);
         assert_clean(&side);
         record.state.kind()
     }
