@@ -151,4 +151,22 @@ pub const PLANTED: &[Planted] = &[
         right: "        if crc32fast::hash(fields) != u32::from_le_bytes(*sum) {\n            return Err(corrupt(\"the checksum is wrong\"));\n        }\n",
         wrong: "",
     },
+    Planted {
+        what: "a commit is not synced",
+        file: "aedb-queue/src/engine/disk.rs",
+        right: "        let txn = self.begin(&db)?;\n        let written",
+        wrong: "        let mut txn = self.begin(&db)?;\n        let _ = txn.set_durability(redb::Durability::None);\n        let written",
+    },
+    Planted {
+        what: "an amendment spares a task that has no attempts left",
+        file: TRANSITION,
+        right: "    if is_spent(task) && !matches!(task.state, TaskState::InFlight { .. }) {",
+        wrong: "    if is_spent(task) && now.as_micros() == 0 {",
+    },
+    Planted {
+        what: "a good record is set aside for an index entry that is not its own",
+        file: RECORD,
+        right: "            Some(_) => self.txn.delete(index.to_vec()),\n            None => self.set_aside",
+        wrong: "            _ => self.set_aside",
+    },
 ];
