@@ -124,6 +124,25 @@ impl Worker {
         run::run(self.parts, self.control, Mode::Forever, stop).await
     }
 
+    /// [Runs](Worker::run) as one future, for simulations: services and handlers are polled with it, waits go by tokio's clock, and
+    /// jitter comes from dice with this seed. On a current-thread runtime that was started with its clock paused, and on a database that is
+    /// [inline](aedb_queue::DbBuilder::inline), the same seeds give the same run. A future that is not polled is a process that is
+    /// stopped; one that is dropped is a process that is killed.
+    ///
+    /// Handlers that block have no place in it: they run on the runtime's other threads.
+    ///
+    /// # Errors
+    ///
+    /// As [`Worker::run_until`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it ends at once and gives nothing back.
+    #[cfg(feature = "simulation")]
+    pub async fn run_simulated(self, seed: u64) -> Result<()> {
+        run::simulated::run(self.parts, self.control, seed).await
+    }
+
     /// Finishes everything that is due, with what becomes due meanwhile, and returns. Tasks that wait for an instant, and
     /// those that another worker runs, are left alone.
     ///

@@ -68,7 +68,11 @@ fn time_and_chance_come_in_through_one_file_each() {
                 path.display()
             );
         }
-        assert!(!code.contains("rand::") || matches!(name.as_str(), "pause.rs" | "sweep.rs"), "{}", path.display());
+        assert!(
+            !code.contains("rand::") || matches!(name.as_str(), "chance.rs" | "simulated.rs"),
+            "{}",
+            path.display()
+        );
     }
 }
 

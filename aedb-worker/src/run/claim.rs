@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aedb_queue::{ClaimRequest, ClaimedTask, Error, ErrorKind, LeaseLength, Result};
-use futures_util::StreamExt;
+use futures_util::future::abortable;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{sleep, timeout};
 
@@ -27,14 +28,18 @@ pub(crate) async fn claim(shared: &Arc<Shared>, mode: Mode) -> Result<()> {
         shared.control.resumed().await;
         let mode = if shared.control.drain.is_cancelled() { Mode::Drain } else { mode };
         let mut slots = free_slots(shared).await?;
+        // Asked before the claim: an attempt that ends while that is on its way may have made its task ready behind it.
+        let nothing_ran = shared.running.is_empty();
         match fetch(shared, &mut turns, &mut slots, mode).await {
             Ok(0) if mode == Mode::Drain => {
                 drop(slots);
                 let changed = shared.running.changed.notified();
-                if shared.running.is_empty() {
+                if nothing_ran {
                     return Ok(());
                 }
-                changed.await;
+                if !shared.running.is_empty() {
+                    changed.await;
+                }
             }
             Ok(_) => pause.reset(),
             Err(error) if is_final(error.kind()) => return Err(error),
@@ -103,6 +108,7 @@ async fn wait(shared: &Shared, order: &[usize], free: usize) -> Result<(usize, V
     let mut claims: FuturesUnordered<_> = claims.collect();
     loop {
         tokio::select! {
+            biased;
             answered = claims.next() => match answered {
                 Some((line, Ok(tasks))) if !tasks.is_empty() => return Ok((line, tasks)),
                 Some((_, Ok(_))) => {}
@@ -150,8 +156,9 @@ fn start(shared: &Arc<Shared>, line: usize, task: ClaimedTask, slot: OwnedSemaph
         // The process slept through the lease between the claim and here: it goes back unstarted.
         entry.ask(Duration::ZERO);
     }
-    let attempt = shared.attempts.spawn(attempt::live(Arc::clone(shared), Arc::clone(&entry), room));
-    entry.spawned(attempt.abort_handle());
+    let (attempt, abort) = abortable(attempt::live(Arc::clone(shared), Arc::clone(&entry), room));
+    entry.spawned(abort);
+    shared.attempts.spawn(attempt.map(drop));
 }
 
 /// Whether the same claim can never be served: then the worker ends and says why, instead of waiting for ever.

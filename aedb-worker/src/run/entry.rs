@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use aedb_queue::{ClaimedTask, FencingToken, Json, TaskId};
+use futures_util::future::AbortHandle;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
-use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::monotonic;

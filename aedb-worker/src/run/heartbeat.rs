@@ -38,6 +38,7 @@ pub(crate) async fn beat(shared: &Shared, over: &CancellationToken) -> Result<()
         let changed = shared.running.changed.notified();
         if shared.running.is_empty() && call.is_none() {
             tokio::select! {
+                biased;
                 () = over.cancelled() => return Ok(()),
                 () = changed => {}
             }
@@ -46,8 +47,8 @@ pub(crate) async fn beat(shared: &Shared, over: &CancellationToken) -> Result<()
         let crowd = u32::try_from(shared.running.count() / FOR_EACH).unwrap_or(u32::MAX);
         let look = LOOK.saturating_mul(crowd.saturating_add(1)).min(every / 4);
         tokio::select! {
+            biased;
             () = over.cancelled() => return Ok(()),
-            () = sleep(look) => {}
             answered = answer(&mut call) => {
                 call = None;
                 let failed = answered.into_iter().filter_map(take).last();
@@ -59,6 +60,7 @@ pub(crate) async fn beat(shared: &Shared, over: &CancellationToken) -> Result<()
                     0
                 };
             }
+            () = sleep(look) => {}
         }
         let entries = shared.running.all();
         let now = monotonic::now();

@@ -10,6 +10,8 @@
 //! ```
 
 pub(crate) mod attempt;
+mod attempts;
+pub(crate) mod chance;
 mod claim;
 mod control;
 mod entry;
@@ -20,6 +22,8 @@ pub(crate) mod pause;
 mod presence;
 pub(crate) mod settle;
 mod shutdown;
+#[cfg(feature = "simulation")]
+pub(crate) mod simulated;
 mod supervise;
 mod sweep;
 
@@ -28,15 +32,18 @@ use std::sync::Arc;
 use std::thread;
 
 use aedb_queue::{Error, ErrorKind, Queue, Result, TaskId, Timestamp};
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Semaphore, oneshot};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::events;
 use crate::layer::Dead;
 use crate::worker::Parts;
 
+use attempts::Attempts;
 pub(crate) use control::Control;
 pub use control::{Health, WorkerHandle, WorkerState};
 pub(crate) use entry::{Entry, Room, Running};
@@ -56,11 +63,23 @@ pub(crate) struct Shared {
     pub(crate) slots: Arc<Semaphore>,
     /// One for each handler that may run.
     pub(crate) turns: Arc<Semaphore>,
-    /// The application's runtime.
-    attempts: Handle,
+    /// Where handlers run.
+    attempts: Attempts,
 }
 
 impl Shared {
+    fn new(parts: Parts, control: &Arc<Control>, attempts: Attempts) -> Self {
+        Self {
+            slots: Arc::new(Semaphore::new(parts.concurrency + parts.prefetch)),
+            turns: Arc::new(Semaphore::new(parts.concurrency)),
+            control: Arc::clone(control),
+            running: Running::default(),
+            settles: Settles::default(),
+            attempts,
+            parts,
+        }
+    }
+
     /// The queue that an attempt's task came from.
     pub(crate) fn line(&self, entry: &Entry) -> &Queue {
         self.parts.line(entry.line)
@@ -100,17 +119,7 @@ pub(crate) enum Mode {
 
 /// Runs a worker until a future ends, or it ends by itself.
 pub(crate) async fn run(parts: Parts, control: Arc<Control>, mode: Mode, stop: impl Future<Output = ()>) -> Result<()> {
-    let attempts = application_runtime()?;
-    let (slots, turns) = (parts.concurrency + parts.prefetch, parts.concurrency);
-    let shared = Arc::new(Shared {
-        slots: Arc::new(Semaphore::new(slots)),
-        turns: Arc::new(Semaphore::new(turns)),
-        control: Arc::clone(&control),
-        running: Running::default(),
-        settles: Settles::default(),
-        attempts,
-        parts,
-    });
+    let shared = Arc::new(Shared::new(parts, &control, Attempts::On(application_runtime()?)));
     on_own_thread("aedb-worker", serve(shared, mode), &control, stop).await
 }
 
@@ -132,6 +141,7 @@ pub(crate) async fn on_own_thread(
     let _abandon = control.abandon.clone().drop_guard();
     let mut ended = start_thread(name, service)?;
     tokio::select! {
+        biased;
         () = stop => control.stop.cancel(),
         ended = &mut ended => return ended.unwrap_or_else(|_| Err(thread_died())),
     }
@@ -160,35 +170,47 @@ fn thread_died() -> Error {
 
 async fn serve(shared: Arc<Shared>, mode: Mode) -> Result<()> {
     events::worker_started(&shared.parts.owner);
-    let (over, mut services) = (CancellationToken::new(), JoinSet::new());
-    start(&mut services, &shared, &over);
+    let over = CancellationToken::new();
+    let mut services = services(&shared, &over);
     let ended = tokio::select! {
+        biased;
         () = shared.control.stop.cancelled() => Ok(()),
         () = shared.control.abandon.cancelled() => Ok(()),
+        Some(failed) = services.next() => failed,
         ended = supervise("claim loop", || claim::claim(&shared, mode)) => ended,
-        failed = services.join_next() => failed.map_or(Ok(()), |joined| joined.unwrap_or_else(|_| Err(thread_died()))),
     };
     shared.control.set(WorkerState::Stopping);
-    shutdown::stop(&shared).await;
+    meanwhile(&mut services, shutdown::stop(&shared)).await;
     over.cancel();
-    while services.join_next().await.is_some() {}
+    while services.next().await.is_some() {}
     shared.control.set(WorkerState::Stopped);
     events::worker_stopped(&shared.parts.owner);
     ended
 }
 
-/// Starts all services but the claim loop, each supervised.
-fn start(services: &mut JoinSet<Result<()>>, shared: &Arc<Shared>, over: &CancellationToken) {
-    macro_rules! service {
-        ($name:literal, $run:path) => {{
-            let (shared, over) = (Arc::clone(shared), over.clone());
-            services.spawn(async move { supervise($name, || $run(&shared, &over)).await });
-        }};
+/// What goes on beside the claim loop.
+type Services<'a> = FuturesUnordered<BoxFuture<'a, Result<()>>>;
+
+/// All services but the claim loop, each supervised.
+fn services<'a>(shared: &'a Shared, over: &'a CancellationToken) -> Services<'a> {
+    let services = Services::new();
+    services.push(supervise("heartbeat", move || heartbeat::beat(shared, over)).boxed());
+    services.push(supervise("settle", move || settle::settle(shared, over)).boxed());
+    services.push(supervise("sweep", move || sweep::sweep(shared, over)).boxed());
+    services.push(supervise("presence", move || presence::announce(shared, over)).boxed());
+    services
+}
+
+/// Does some work while the services go on.
+async fn meanwhile(services: &mut Services<'_>, work: impl Future<Output = ()>) {
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut work => return,
+            Some(_) = services.next() => {}
+        }
     }
-    service!("heartbeat", heartbeat::beat);
-    service!("settle", settle::settle);
-    service!("sweep", sweep::sweep);
-    service!("presence", presence::announce);
 }
 
 impl Parts {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::chance;
+
 /// The first pause.
 const LEAST: Duration = Duration::from_millis(50);
 /// The longest.
@@ -27,7 +29,7 @@ impl Pause {
 
     /// Between half of the pause and all of it; the one after is twice as long, up to 5 s.
     pub(crate) fn next(&mut self) -> Duration {
-        let pause = self.next.mul_f64(rand::random_range(0.5..=1.0));
+        let pause = self.next.mul_f64(chance::between(0.5..=1.0));
         self.next = (self.next * 2).min(MOST);
         pause
     }

@@ -27,6 +27,7 @@ pub(crate) async fn announce(shared: &Shared, over: &CancellationToken) -> Resul
             }
         }
         tokio::select! {
+            biased;
             () = over.cancelled() => break,
             () = sleep(EVERY) => {}
         }
@@ -47,11 +48,21 @@ async fn keep(shared: &Shared, lease: &Lease, held: Option<HeldLease>) -> Result
     let parts = &shared.parts;
     let queues: Vec<_> = parts.lines.iter().map(|line| line.queue.name()).collect();
     let names: Vec<_> = parts.registry.keys().map(|name| &**name).collect();
-    let note = LiveWorker::note(&host(), std::process::id(), &queues, &names)?;
+    let (host, process) = whereabouts();
+    let note = LiveWorker::note(&host, process, &queues, &names)?;
     Ok(match lease.acquire_with(&parts.owner, BELIEVED, note).await? {
         LeaseOutcome::Acquired(held) => Some(held),
         _ => None, // another worker of this name; it speaks for both
     })
+}
+
+/// The host and the process; in a simulation always the same, so that it can be repeated anywhere.
+fn whereabouts() -> (String, u32) {
+    #[cfg(feature = "simulation")]
+    if super::simulated::is_on() {
+        return ("simulated".to_owned(), 1);
+    }
+    (host(), std::process::id())
 }
 
 /// This machine's name.

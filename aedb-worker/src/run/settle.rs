@@ -140,8 +140,9 @@ pub(crate) async fn settle(shared: &Shared, over: &CancellationToken) -> Result<
         // After a call that was refused as a whole, each item is asked for alone, to find the one that is to blame.
         let most = if alone > 0 { 1 } else { MOST };
         let mut batch = tokio::select! {
-            batch = shared.settles.take(most) => batch,
+            biased;
             () = over.cancelled() => return Ok(()),
+            batch = shared.settles.take(most) => batch,
         };
         alone = alone.saturating_sub(1);
         match tell(shared, &mut batch).await {

@@ -15,6 +15,7 @@ pub(super) async fn stop(shared: &Shared) {
     let grace = shared.parts.grace;
     shared.running.all().iter().for_each(|entry| entry.ask(grace));
     tokio::select! {
+        biased;
         () = shared.running.emptied() => return,
         () = sleep(grace) => {}
         () = shared.control.abandon.cancelled() => {}

@@ -4,7 +4,7 @@ use aedb_queue::{Result, RetentionLimits};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::{Line, Shared};
+use super::{Line, Shared, chance};
 use crate::events;
 
 /// Sweeps until told to stop, at about every tenth poll. One that fails is made again at the next turn: claims move what is due by
@@ -12,8 +12,9 @@ use crate::events;
 pub(crate) async fn sweep(shared: &Shared, over: &CancellationToken) -> Result<()> {
     let every = shared.parts.poll * 10;
     loop {
-        let pause = every.mul_f64(rand::random_range(0.8..=1.2));
+        let pause = every.mul_f64(chance::between(0.8..=1.2));
         tokio::select! {
+            biased;
             () = over.cancelled() => return Ok(()),
             () = sleep(pause) => {}
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use aedb_queue::store::Store;
 use aedb_queue::{Db, Error, ErrorKind, Result};
 use tokio::sync::Notify;
+use tokio::time::sleep;
 
 use super::store::FaultyStore;
 
@@ -21,6 +22,8 @@ pub enum Fault {
     LoseAnswer,
     /// The call is made this much later.
     Delay(Duration),
+    /// The call is made, and answered this much later.
+    Late(Duration),
     /// The call is made once this is notified.
     Hold(Arc<Notify>),
     /// The call panics.
@@ -107,30 +110,46 @@ impl Faults {
         self.0.writes.load(Ordering::SeqCst)
     }
 
-    /// What happens before a call; true if its answer is to be lost.
-    pub(super) async fn before(&self, verb: Verb) -> Result<bool> {
+    /// What happens before a call, and what is to become of its answer.
+    pub(super) async fn before(&self, verb: Verb) -> Result<Fate> {
         let write = (verb != Verb::Read).then(|| self.0.writes.fetch_add(1, Ordering::SeqCst) + 1);
         let call = Call { verb, write };
         let plan = self.0.plan.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match plan.and_then(|plan| plan(call)) {
-            None => Ok(false),
-            Some(Fault::LoseAnswer) => Ok(true),
+            None => Ok(Fate::Told),
+            Some(Fault::LoseAnswer) => Ok(Fate::Lost),
+            Some(Fault::Late(delay)) => Ok(Fate::Late(delay)),
             Some(Fault::Fail) => Err(Error::new(ErrorKind::Unavailable, "a planned fault: nothing was applied")),
             Some(Fault::Delay(delay)) => {
-                tokio::time::sleep(delay).await;
-                Ok(false)
+                sleep(delay).await;
+                Ok(Fate::Told)
             }
             Some(Fault::Hold(gate)) => {
                 gate.notified().await;
-                Ok(false)
+                Ok(Fate::Told)
             }
             #[expect(clippy::panic, reason = "this is the fault that was asked for")]
             Some(Fault::Panic) => panic!("a planned panic"),
         }
     }
 
-    /// The answer of a call, or that it was lost.
-    pub(super) fn after<T>(lost: bool, answer: Result<T>) -> Result<T> {
-        if lost { Err(Error::new(ErrorKind::UnknownOutcome, "a planned fault: the answer was lost")) } else { answer }
+    /// The answer of a call, in time, late or never.
+    pub(super) async fn after<T>(fate: Fate, answer: Result<T>) -> Result<T> {
+        match fate {
+            Fate::Told => answer,
+            Fate::Late(delay) => {
+                sleep(delay).await;
+                answer
+            }
+            Fate::Lost => Err(Error::new(ErrorKind::UnknownOutcome, "a planned fault: the answer was lost")),
+        }
     }
+}
+
+/// What becomes of an answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Fate {
+    Told,
+    Late(Duration),
+    Lost,
 }

@@ -30,8 +30,8 @@ impl FaultyStore {
 /// Each method passes its arguments on, between the fault before it and the fault after it.
 macro_rules! pass {
     ($self:ident, $verb:ident, $($call:tt)+) => {{
-        let lost = $self.faults.before(Verb::$verb).await?;
-        Faults::after(lost, $self.inner.$($call)+.await)
+        let fate = $self.faults.before(Verb::$verb).await?;
+        Faults::after(fate, $self.inner.$($call)+.await).await
     }};
 }
 

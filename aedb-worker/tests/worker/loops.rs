@@ -190,3 +190,25 @@ async fn c32_every_concurrency_drains_everything_and_ends() {
         assert_eq!(queue.stats().await.unwrap().done, 2_000, "{concurrency}");
     }
 }
+
+#[tokio::test]
+async fn c32_a_drain_does_not_end_before_a_task_that_failed_while_it_asked_for_more() {
+    let (db, queue, id) = one_task().await;
+    let (faults, claims) = (Faults::new(), Arc::new(AtomicU64::new(0)));
+    let asked = Arc::clone(&claims);
+    // The second claim finds nothing, and is told so when the attempt has failed.
+    let late = Fault::Late(Duration::from_millis(300));
+    faults.plan(move |call| {
+        (call.verb == Verb::Claim && asked.fetch_add(1, Ordering::SeqCst) == 1).then(|| late.clone())
+    });
+    let fails_first = move |_: u32, cx: TaskContext| {
+        let claims = Arc::clone(&claims);
+        async move {
+            until(|| async { claims.load(Ordering::SeqCst) > 1 }).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            if cx.attempt() == 1 { Err(TaskError::new("first")) } else { Ok(Outcome::done(())) }
+        }
+    };
+    on(&faults.on(&db)).handler("n", fails_first).build().unwrap().drain().await.unwrap();
+    assert_eq!(queue.get(id).await.unwrap().unwrap().state.kind(), StateKind::Done);
+}
