@@ -24,7 +24,7 @@ use tempfile::TempDir;
 pub use dice::{Dice, repetitions, seeds};
 pub use disk::FailingDisk;
 pub use planted::{PLANTED, Planted};
-pub use power::LosingDisk;
+pub use power::{LosingDisk, Lost};
 
 /// What a test has tried, for the table at the end of `tests/run`.
 pub fn tell(what: &str, much: &str) {

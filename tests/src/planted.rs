@@ -169,4 +169,28 @@ pub const PLANTED: &[Planted] = &[
         right: "            Some(_) => self.txn.delete(index.to_vec()),\n            None => self.set_aside",
         wrong: "            _ => self.set_aside",
     },
+    Planted {
+        what: "an attempt goes on until its lease has ended",
+        file: "aedb-worker/src/run/heartbeat.rs",
+        right: "        entry.ask(stop.saturating_duration_since(now));",
+        wrong: "        let _ = stop;",
+    },
+    Planted {
+        what: "a worker believes that a lease lasts from the answer on",
+        file: "aedb-worker/src/run/heartbeat.rs",
+        right: "HeartbeatOutcome::Extended(_) => entry.extended(sent),",
+        wrong: "HeartbeatOutcome::Extended(_) => entry.extended(sent.max(monotonic::now())),",
+    },
+    Planted {
+        what: "an outcome whose answer was lost is forgotten",
+        file: "aedb-worker/src/run/settle.rs",
+        right: "            self.settles.items().splice(..0, self.items.drain(..));",
+        wrong: "            self.items.clear();",
+    },
+    Planted {
+        what: "a drain ends when nothing runs, whatever ran before its last claim",
+        file: "aedb-worker/src/run/claim.rs",
+        right: "                if nothing_ran {",
+        wrong: "                if nothing_ran || shared.running.is_empty() {",
+    },
 ];

@@ -152,8 +152,8 @@ fn start(shared: &Arc<Shared>, line: usize, task: ClaimedTask, slot: OwnedSemaph
     let safe = monotonic::now() + left;
     let (entry, room) =
         shared.running.begin(Begin { task, line, lease, safe, checkpoint_every: parts.checkpoint_every, slot });
-    if left.is_zero() {
-        // The process slept through the lease between the claim and here: it goes back unstarted.
+    if left <= 2 * entry.margin() {
+        // The answer was late, or the process slept through the lease since: there is no time for it, and it goes back unstarted.
         entry.ask(Duration::ZERO);
     }
     let (attempt, abort) = abortable(attempt::live(Arc::clone(shared), Arc::clone(&entry), room));

@@ -65,6 +65,11 @@ impl Entry {
         *Self::lock(&self.times)
     }
 
+    /// How long before the end of its lease an attempt must be over; it is asked to end twice as long before.
+    pub(crate) fn margin(&self) -> Duration {
+        self.lease / 20
+    }
+
     /// The lease was extended by a call sent at this instant.
     pub(crate) fn extended(&self, sent: Instant) {
         let mut times = Self::lock(&self.times);

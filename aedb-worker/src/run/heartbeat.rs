@@ -32,7 +32,7 @@ type Answered = (Vec<(Arc<Entry>, Option<Json>)>, Instant, Result<Vec<HeartbeatO
 /// Extends all leases until told to stop. An attempt whose lease is lost is stopped at once.
 pub(crate) async fn beat(shared: &Shared, over: &CancellationToken) -> Result<()> {
     let every = shared.parts.shortest_lease() / 3;
-    let (mut next, mut row) = (monotonic::now() + every, 0);
+    let (mut next, mut row, mut soonest) = (monotonic::now() + every, 0, None);
     let mut call: Option<BoxFuture<'_, Vec<Answered>>> = None;
     loop {
         let changed = shared.running.changed.notified();
@@ -46,6 +46,7 @@ pub(crate) async fn beat(shared: &Shared, over: &CancellationToken) -> Result<()
         }
         let crowd = u32::try_from(shared.running.count() / FOR_EACH).unwrap_or(u32::MAX);
         let look = LOOK.saturating_mul(crowd.saturating_add(1)).min(every / 4);
+        let look = soonest.map_or(look, |at: Instant| look.min(at.saturating_duration_since(monotonic::now())));
         tokio::select! {
             biased;
             () = over.cancelled() => return Ok(()),
@@ -64,7 +65,7 @@ pub(crate) async fn beat(shared: &Shared, over: &CancellationToken) -> Result<()
         }
         let entries = shared.running.all();
         let now = monotonic::now();
-        entries.iter().for_each(|entry| look_at(shared, entry, now));
+        soonest = entries.iter().filter_map(|entry| look_at(shared, entry, now)).min();
         if call.is_none() {
             let all = now >= next;
             if all {
@@ -147,21 +148,21 @@ fn lose(entry: &Entry, why: &str) {
     }
 }
 
-/// What time says about an attempt.
-fn look_at(shared: &Shared, entry: &Arc<Entry>, now: Instant) {
+/// What time says about an attempt. Answers when it will say something else.
+fn look_at(shared: &Shared, entry: &Arc<Entry>, now: Instant) -> Option<Instant> {
     let times = entry.times();
     if times.patience.is_some_and(|patience| now >= patience) {
         entry.abort();
     }
     if entry.is_decided() {
-        return;
+        return times.patience.filter(|patience| now < *patience);
     }
-    // Asked a moment before anybody else can have the task, stopped when they can.
-    let margin = entry.lease / 20;
+    // Asked, and then stopped, each a moment before anybody else can have the task (contract rule 18).
+    let (ask, stop) = (times.safe - 2 * entry.margin(), times.safe - entry.margin());
     if now >= times.safe {
         lose(entry, "it could not be extended in time");
-    } else if now + margin >= times.safe {
-        entry.ask(margin);
+    } else if now >= ask {
+        entry.ask(stop.saturating_duration_since(now));
     }
     if times.limit.is_some_and(|limit| now >= limit) {
         let error = "the attempt ran longer than its handler's timeout and was stopped".into();
@@ -171,4 +172,9 @@ fn look_at(shared: &Shared, entry: &Arc<Entry>, now: Instant) {
     if let Some(blocked) = entry.blocks_longer_than(BLOCKING) {
         events::handler_blocks(&entry.task, blocked);
     }
+    [Some(ask), Some(times.safe), times.limit, entry.times().patience]
+        .into_iter()
+        .flatten()
+        .filter(|at| now < *at)
+        .min()
 }

@@ -1,6 +1,7 @@
 //! Plants each mistake of `aedb_tests::PLANTED` in a copy of the workspace, runs the tests there, and says which of them found it.
 //!
-//! `cargo run -p aedb-tests --bin planted` takes about half a minute for each; `-- 3 7` takes only those. It fails if one is not found.
+//! `cargo run -p aedb-tests --bin planted` takes about half a minute for each; `-- 3 7` takes only those, `-- --test simulation` lets only that
+//! test look for them. It fails if one is not found.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a tool of the tests")]
 
@@ -11,7 +12,9 @@ use std::{env, fs};
 use aedb_tests::{PLANTED, Planted};
 
 fn main() -> ExitCode {
-    let chosen: Vec<usize> = env::args().skip(1).map(|number| number.parse().unwrap()).collect();
+    let asked: Vec<String> = env::args().skip(1).collect();
+    let only = asked.iter().position(|word| word == "--test").map(|at| asked[at + 1].as_str());
+    let chosen: Vec<usize> = asked.iter().filter_map(|number| number.parse().ok()).collect();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let copy = root.join("target/planted");
     let mut unseen = 0;
@@ -23,7 +26,7 @@ fn main() -> ExitCode {
         }
         copy_workspace(root, &copy);
         plant(&copy, mistake);
-        let found = run_tests(&copy);
+        let found = run_tests(&copy, &who_looks(mistake, only));
         unseen += usize::from(found.is_empty());
         let by = match found.as_slice() {
             [] => "NOBODY".to_owned(),
@@ -74,27 +77,28 @@ fn plant(copy: &Path, mistake: &Planted) {
     fs::write(&file, source.replace(mistake.right, mistake.wrong)).unwrap();
 }
 
+/// The packages and tests that look for a mistake, as cargo wants to hear it.
+fn who_looks<'a>(mistake: &Planted, only: Option<&'a str>) -> Vec<&'a str> {
+    match only {
+        Some(test) => vec!["-p", "aedb-tests", "--test", test],
+        None if mistake.file.starts_with("aedb-worker") => {
+            vec!["-p", "aedb-worker", "-p", "aedb-tests", "--test", "worker", "--test", "simulation"]
+        }
+        None => vec!["-p", "aedb-queue", "-p", "aedb-tests", "--lib", "--tests"],
+    }
+}
+
 /// The names of the tests that failed. Those that look at the sources themselves would see any change, so they are left out.
-fn run_tests(copy: &Path) -> Vec<String> {
+fn run_tests(copy: &Path, looks: &[&str]) -> Vec<String> {
     let ran = Command::new("cargo")
-        .args([
-            "test",
-            "--quiet",
-            "--no-fail-fast",
-            "-p",
-            "aedb-queue",
-            "-p",
-            "aedb-tests",
-            "--lib",
-            "--tests",
-            "--",
-            "--skip",
-            "every_",
-        ])
+        .args(["test", "--quiet", "--no-fail-fast"])
+        .args(looks)
+        .args(["--", "--skip", "every_"])
         .current_dir(copy)
         .env("CARGO_TARGET_DIR", copy.join("target"))
         .env("AEDB_HISTORIES", "300")
         .env("AEDB_KILLS", "5")
+        .env("AEDB_SEEDS", "300")
         .output()
         .unwrap();
     let output = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
