@@ -19,6 +19,7 @@ mod postgres;
 mod queue;
 mod scope;
 pub mod store;
+mod sync;
 mod time;
 
 pub use app_keys::AppKeys;

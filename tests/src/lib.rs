@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 pub use dice::{Dice, repetitions, seeds};
 pub use disk::FailingDisk;
-pub use planted::{PLANTED, Planted};
+pub use planted::{PLANTED, PLANTED_IN_SCHEDULES, Planted};
 pub use power::{LosingDisk, Lost};
 
 /// What a test has tried, for the table at the end of `tests/run`.

@@ -194,3 +194,31 @@ pub const PLANTED: &[Planted] = &[
         wrong: "                if nothing_ran || shared.running.is_empty() {",
     },
 ];
+
+/// Those that only another order of threads shows: `tests/schedules` looks for them.
+pub const PLANTED_IN_SCHEDULES: &[Planted] = &[
+    Planted {
+        what: "the writer looks away before it goes to sleep",
+        file: "aedb-queue/src/engine/threaded.rs",
+        right: "            let Some(wait) = self.pause(parked) else {\n",
+        wrong: "            let Some(wait) = self.pause(parked) else {\n                drop(inbox);\n                inbox = self.inbox();\n",
+    },
+    Planted {
+        what: "the bell rings before the outcome is there",
+        file: "aedb-worker/src/run/settle.rs",
+        right: "            self.items().push(Item { entry: Arc::clone(entry), decision });\n            self.bell.notify_one();\n",
+        wrong: "            self.bell.notify_one();\n            self.items().push(Item { entry: Arc::clone(entry), decision });\n",
+    },
+    Planted {
+        what: "outcomes that come back ring no bell",
+        file: "aedb-worker/src/run/settle.rs",
+        right: "            self.settles.items().splice(..0, self.items.drain(..));\n            self.settles.bell.notify_one();\n",
+        wrong: "            self.settles.items().splice(..0, self.items.drain(..));\n",
+    },
+    Planted {
+        what: "two may decide an attempt at the same time",
+        file: "aedb-worker/src/run/entry.rs",
+        right: "        !self.decided.swap(true, Ordering::AcqRel)",
+        wrong: "        let first = !self.is_decided();\n        self.decided.store(true, Ordering::Release);\n        first",
+    },
+];

@@ -78,5 +78,7 @@ pub(crate) fn read<T>(engine: &dyn Engine, read: impl FnOnce(&dyn View, Timestam
     })
 }
 
+#[cfg(all(test, shuttle))]
+mod schedules;
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,7 @@
 //! The engine's loop: one thread that drains all waiting verbs into one commit, or the caller itself (inline).
 
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::disk::Disk;
@@ -12,6 +11,8 @@ use super::turn::{Finished, turn};
 use super::{Engine, ProgressFn, View};
 use crate::clock::Clock;
 use crate::error::Result;
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Condvar, Mutex, MutexGuard, mpsc};
 use crate::time::Timestamp;
 
 /// How often waiting verbs look for what another process committed.

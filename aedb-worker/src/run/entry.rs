@@ -1,8 +1,7 @@
 //! The attempts that a worker holds leases for, by task and token: a task may come back while an old attempt still ends.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use aedb_queue::{ClaimedTask, FencingToken, Json, TaskId};
@@ -11,6 +10,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use super::monotonic;
+use super::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::events;
 
 /// One attempt, from its claim until the queue has its outcome.

@@ -20,12 +20,15 @@ mod lines;
 pub(crate) mod monotonic;
 pub(crate) mod pause;
 mod presence;
+#[cfg(all(test, shuttle))]
+mod schedules;
 pub(crate) mod settle;
 mod shutdown;
 #[cfg(feature = "simulation")]
 pub(crate) mod simulated;
 mod supervise;
 mod sweep;
+mod sync;
 
 use std::future::Future;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Settle: from what the handler returned to the queue's answer, gathered into one call for all attempts that wait.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use aedb_queue::{
     ClaimedTask, Completion, Decision, Effect, Effects, Error, ErrorKind, FencedCommit, Heartbeat, Json, LeaseLength,
@@ -11,6 +11,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::pause::Pause;
+use super::sync::{Mutex, MutexGuard};
 use super::{Entry, Shared, monotonic};
 use crate::context::TaskContext;
 use crate::error::{self, TaskError};
@@ -93,8 +94,14 @@ impl Settles {
         first
     }
 
+    /// How many wait.
+    #[cfg(all(test, shuttle))]
+    pub(super) fn waiting(&self) -> usize {
+        self.items().len()
+    }
+
     /// The outcomes of one queue, at least one and at most so many.
-    async fn take(&self, most: usize) -> Batch<'_> {
+    pub(super) async fn take(&self, most: usize) -> Batch<'_> {
         loop {
             let rung = self.bell.notified();
             let items = self.take_now(most);
@@ -119,9 +126,17 @@ impl Settles {
 }
 
 /// Outcomes on their way. Those without an answer go back, whatever ends the way.
-struct Batch<'a> {
+pub(super) struct Batch<'a> {
     settles: &'a Settles,
     items: Vec<Item>,
+}
+
+#[cfg(all(test, shuttle))]
+impl Batch<'_> {
+    /// Takes the answers of all.
+    pub(super) fn answered(mut self) -> Vec<Arc<Entry>> {
+        self.items.drain(..).map(|item| item.entry).collect()
+    }
 }
 
 impl Drop for Batch<'_> {

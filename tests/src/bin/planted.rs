@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{env, fs};
 
-use aedb_tests::{PLANTED, Planted};
+use aedb_tests::{PLANTED, PLANTED_IN_SCHEDULES, Planted};
 
 fn main() -> ExitCode {
     let asked: Vec<String> = env::args().skip(1).collect();
@@ -20,13 +20,17 @@ fn main() -> ExitCode {
     let mut unseen = 0;
     println!("| | planted | found by |");
     println!("|---|---|---|");
-    for (number, mistake) in PLANTED.iter().enumerate() {
+    for (number, mistake) in PLANTED.iter().chain(PLANTED_IN_SCHEDULES).enumerate() {
         if !chosen.is_empty() && !chosen.contains(&number) {
             continue;
         }
         copy_workspace(root, &copy);
         plant(&copy, mistake);
-        let found = run_tests(&copy, &who_looks(mistake, only));
+        let found = if number < PLANTED.len() {
+            run_tests(&copy, &who_looks(mistake, only), "")
+        } else {
+            run_tests(&copy, &["-p", "aedb-queue", "-p", "aedb-worker", "--lib", "schedules"], "--cfg shuttle")
+        };
         unseen += usize::from(found.is_empty());
         let by = match found.as_slice() {
             [] => "NOBODY".to_owned(),
@@ -89,13 +93,14 @@ fn who_looks<'a>(mistake: &Planted, only: Option<&'a str>) -> Vec<&'a str> {
 }
 
 /// The names of the tests that failed. Those that look at the sources themselves would see any change, so they are left out.
-fn run_tests(copy: &Path, looks: &[&str]) -> Vec<String> {
+fn run_tests(copy: &Path, looks: &[&str], flags: &str) -> Vec<String> {
     let ran = Command::new("cargo")
         .args(["test", "--quiet", "--no-fail-fast"])
         .args(looks)
         .args(["--", "--skip", "every_"])
         .current_dir(copy)
-        .env("CARGO_TARGET_DIR", copy.join("target"))
+        .env("CARGO_TARGET_DIR", copy.join(if flags.is_empty() { "target" } else { "target/schedules" }))
+        .env("RUSTFLAGS", flags)
         .env("AEDB_HISTORIES", "300")
         .env("AEDB_KILLS", "5")
         .env("AEDB_SEEDS", "300")
