@@ -11,6 +11,9 @@ mod clock;
 mod db;
 mod engine;
 mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod hostile;
 mod kv;
 mod lease;
 mod model;

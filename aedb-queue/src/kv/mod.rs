@@ -13,6 +13,8 @@ mod get;
 mod grant;
 mod head;
 mod heartbeat;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod hostile;
 pub(crate) mod keys;
 mod lease;
 mod leases;

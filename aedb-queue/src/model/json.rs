@@ -110,6 +110,14 @@ mod tests {
     }
 
     #[test]
+    fn a_number_comes_back_to_the_last_bit() {
+        for number in [2.5e-73, 0.1 + 0.2, f64::MIN_POSITIVE, f64::MAX, 1.0 / 3.0] {
+            assert_eq!(Json::of(&number).unwrap().to::<f64>().unwrap().to_bits(), number.to_bits());
+        }
+        assert_eq!(Json::parse("2.5e-73").unwrap().to::<f64>().unwrap().to_bits(), 2.5e-73_f64.to_bits());
+    }
+
+    #[test]
     fn deep_nesting_is_refused_without_recursion() {
         assert!(Json::parse("[".repeat(1_000_000)).is_err());
         assert!(Json::parse(format!("{}{}", "[".repeat(127), "]".repeat(127))).is_ok());

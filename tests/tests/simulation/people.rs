@@ -132,7 +132,14 @@ pub(crate) async fn disturber(world: Arc<World>, db: Db, mut workers: Vec<Proces
             return;
         }
         let at = dice.below(workers.len());
-        match dice.roll(4) {
+        match dice.roll(5) {
+            3 => {
+                world.truth().note(format!("cut off: {}", workers[at].name));
+                workers[at].cut_off(true);
+                pause(&mut dice, 6_000).await;
+                workers[at].cut_off(false);
+                world.happened("a worker was cut off from the store");
+            }
             0 => {
                 world.truth().stopped(&workers[at].name);
                 workers[at].stop();

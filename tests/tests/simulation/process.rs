@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -66,8 +67,16 @@ impl Weather {
 
     /// The database as a process in this weather sees it.
     pub(crate) fn over(self, db: &Db, world: &Arc<World>, dice: Dice) -> Db {
+        self.over_a_line(db, world, dice, Arc::default())
+    }
+
+    /// The same over a line that may be cut.
+    fn over_a_line(self, db: &Db, world: &Arc<World>, dice: Dice, cut: Arc<AtomicBool>) -> Db {
         let (faults, dice, world) = (Faults::new(), Mutex::new(dice), Arc::clone(world));
         faults.plan(move |call| {
+            if cut.load(Ordering::SeqCst) {
+                return Some(Fault::Fail);
+            }
             let mut dice = dice.lock().unwrap();
             let roll = dice.roll(100);
             let wait = Duration::from_millis(if dice.roll(20) == 0 { dice.roll(4_000) } else { 1 + dice.roll(30) });
@@ -94,6 +103,8 @@ impl Weather {
 pub(crate) struct Process {
     pub(crate) name: Arc<str>,
     gate: Gate,
+    /// Whether the line to the store is cut.
+    cut: Arc<AtomicBool>,
     handle: WorkerHandle,
     running: JoinHandle<Result<()>>,
 }
@@ -102,7 +113,8 @@ impl Process {
     /// Starts one under a name that none had before.
     pub(crate) fn start(world: &Arc<World>, db: &Db, dice: &mut Dice, weather: Weather) -> Self {
         let name: Arc<str> = format!("w{}", world.next()).into();
-        let builder = Worker::builder(&weather.over(db, world, Dice::new(dice.roll(u64::from(u32::MAX)))));
+        let (cut, own) = (Arc::default(), Dice::new(dice.roll(u64::from(u32::MAX))));
+        let builder = Worker::builder(&weather.over_a_line(db, world, own, Arc::clone(&cut)));
         let worker = handlers(builder, world)
             .owner(&name)
             .weighted_queue("q", 3)
@@ -116,7 +128,7 @@ impl Process {
         let worker = worker.build().unwrap();
         let (gate, handle) = (Gate::default(), worker.handle());
         let running = spawn_local(gate.clone().hold(worker.run_simulated(dice.roll(u64::from(u32::MAX)))));
-        Self { name, gate, handle, running }
+        Self { name, gate, cut, handle, running }
     }
 
     /// As `kill -STOP`.
@@ -127,6 +139,11 @@ impl Process {
     /// As `kill -CONT`.
     pub(crate) fn go_on(&self) {
         self.gate.open();
+    }
+
+    /// Cuts the line to the store, or mends it.
+    pub(crate) fn cut_off(&self, cut: bool) {
+        self.cut.store(cut, Ordering::SeqCst);
     }
 
     /// As `kill -KILL`.

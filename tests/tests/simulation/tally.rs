@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Everything that must have happened in a run of many seeds.
-pub(crate) const MUST_HAPPEN: [&str; 29] = [
+pub(crate) const MUST_HAPPEN: [&str; 30] = [
     "a batch was enqueued",
     "a call was refused as if the store were away",
     "a call was late",
@@ -24,6 +24,7 @@ pub(crate) const MUST_HAPPEN: [&str; 29] = [
     "a task ended as discarded",
     "a task snoozed",
     "a task went on with a new payload",
+    "a worker was cut off from the store",
     "a worker was killed",
     "a worker was shut down and another started",
     "a zombie's outcome was refused",
