@@ -39,7 +39,7 @@ impl Dice {
 pub fn repetitions(count: u64) -> u64 {
     match crate::store().as_str() {
         "memory" => count,
-        "postgres" => count.div_ceil(50),
+        "postgres" => count.div_ceil(100),
         _ => count.div_ceil(20),
     }
 }
