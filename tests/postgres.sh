@@ -18,9 +18,10 @@ as_postgres() {
 }
 
 start_postgres() {
-  if [ -n "${AEDB_POSTGRES:-}" ]; then return; fi
   local bin port
   bin=$(find_postgres)
+  # Some tests start servers of their own.
+  if [ -n "${AEDB_POSTGRES:-}" ]; then export AEDB_POSTGRES_BIN=$bin; return; fi
   if [ -z "$bin" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     apt-get update -qq && apt-get install -y -qq postgresql >/dev/null && bin=$(find_postgres)
   fi

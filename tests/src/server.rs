@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use aedb_queue::{DbBuilder, PgStore};
+use sqlx::{Connection, PgConnection};
 use tokio::runtime::Runtime;
 
 static RUNTIME: LazyLock<Runtime> =
@@ -49,9 +50,8 @@ impl Drop for Schema {
         let text = format!("drop schema {} cascade", self.name);
         let dropped = runtime().block_on(async {
             // What a test left behind, such as claims that are given back, must not stop it.
-            sqlx::raw_sql(&format!("set lock_timeout = '5s'; set client_min_messages = error; {text}"))
-                .execute(self.store.pool())
-                .await
+            let text = format!("set lock_timeout = '5s'; set client_min_messages = error; {text}");
+            sqlx::raw_sql(&text).execute(&mut PgConnection::connect(&address()).await?).await
         });
         runtime().block_on(self.store.close());
         if !std::thread::panicking() {

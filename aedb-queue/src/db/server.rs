@@ -1,5 +1,7 @@
 //! Opening a database on a PostgreSQL server (feature `postgres`).
 
+use std::time::Duration;
+
 use super::{Db, DbBuilder};
 use crate::error::Result;
 use crate::postgres::{self, PgStore, Settings};
@@ -9,11 +11,13 @@ use crate::postgres::{self, PgStore, Settings};
 pub(super) struct Server {
     schema: String,
     connections: u32,
+    behind_pooler: bool,
+    patience: Duration,
 }
 
 impl Default for Server {
     fn default() -> Self {
-        Self { schema: "aedb".to_owned(), connections: 10 }
+        Self { schema: "aedb".to_owned(), connections: 10, behind_pooler: false, patience: Duration::from_secs(30) }
     }
 }
 
@@ -55,6 +59,26 @@ impl DbBuilder {
         self
     }
 
+    /// How long one call to a server may take before it is given up, by default 30 s. Then a write's outcome is unknown.
+    ///
+    /// A wait for a connection ends after 10 s and one for a lock after 10 s, whatever this says. Checks and migrations have an hour.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.server.patience = patience;
+        self
+    }
+
+    /// The address is that of a pooler that lends a server's connection for one transaction at a time, such as PgBouncer.
+    ///
+    /// Then there is no `LISTEN`, so that a waiting claim finds what other processes enqueue by its poll, every half second; and
+    /// the bounds on waits that the server is told of each connection, such as `lock_timeout`, are left to its configuration. The pooler must
+    /// keep prepared statements apart, as PgBouncer does from 1.21 on with `max_prepared_statements`.
+    #[must_use]
+    pub fn behind_pooler(mut self) -> Self {
+        self.server.behind_pooler = true;
+        self
+    }
+
     /// Connects to a server. With [`DbBuilder::existing`] the schema is not brought up to date, only checked.
     ///
     /// The server's clock rules. A [`DbBuilder::clock`] takes its place, for tests of one process: its instant goes with every call.
@@ -75,6 +99,8 @@ impl DbBuilder {
         let settings = Settings {
             schema: self.server.schema,
             connections: self.server.connections,
+            behind_pooler: self.server.behind_pooler,
+            patience: self.server.patience,
             migrates: self.create,
             callers_required: self.callers_required,
             clock: self.clock,

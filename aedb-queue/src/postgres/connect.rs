@@ -4,27 +4,34 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::Connection;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::postgres::PgConnectOptions;
 use tokio::runtime::Handle;
 
 use super::clock::ServerClock;
-use super::fault::Fault;
+use super::connections::Connections;
 use super::hints::Hints;
 use super::queues::Numbers;
 use super::{Inner, PgStore, migrate};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::time::Timestamp;
 
-/// A connection that was idle longer than this is tried before it is used.
-const IDLE: Duration = Duration::from_secs(1);
+/// What the server is told of each connection: no wait for a lock is without end, and neither does a client that is gone hold
+/// one for long. What the address says itself is left as it is.
+const BOUNDS: [(&str, &str); 5] = [
+    ("lock_timeout", "10s"),
+    ("idle_in_transaction_session_timeout", "60s"),
+    ("tcp_keepalives_idle", "10"),
+    ("tcp_keepalives_interval", "5"),
+    ("tcp_keepalives_count", "3"),
+];
 
 /// What [`DbBuilder`](crate::DbBuilder) says about a server.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) schema: String,
     pub(crate) connections: u32,
+    pub(crate) behind_pooler: bool,
+    pub(crate) patience: Duration,
     pub(crate) migrates: bool,
     pub(crate) callers_required: bool,
     /// A clock of the tests; otherwise the server's rules.
@@ -33,36 +40,28 @@ pub(crate) struct Settings {
 
 pub(crate) async fn connect(url: &str, settings: Settings) -> Result<PgStore> {
     let schema = check_name(settings.schema)?;
+    if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
+        return Err(Error::invalid("the address of a PostgreSQL server begins with postgres://"));
+    }
     let options = PgConnectOptions::from_str(url)
         .map_err(|error| Error::invalid(format!("not an address of a PostgreSQL server: {error}")).caused_by(error))?
         .application_name("aedb-queue");
+    let options = if settings.behind_pooler { options } else { bounds(options) };
     let runtime = Handle::try_current()
         .map_err(|error| Error::invalid("a server is connected to within a tokio runtime").caused_by(error))?;
-    let pool = PgPoolOptions::new()
-        .max_connections(settings.connections.max(1))
-        .acquire_timeout(Duration::from_secs(10))
-        .test_before_acquire(false)
-        .before_acquire(|conn, meta| {
-            Box::pin(async move {
-                if meta.idle_for > IDLE {
-                    conn.ping().await?;
-                }
-                Ok(true)
-            })
-        })
-        .connect_lazy_with(options.clone());
     let store = PgStore(Arc::new(Inner {
-        pool,
-        options,
+        connections: Arc::new(Connections::new(options.clone(), settings.connections)),
+        listens_by: (!settings.behind_pooler).then_some(options),
         runtime,
         schema,
         clock: settings.clock,
         server_clock: Arc::new(ServerClock::default()),
         callers_required: settings.callers_required,
+        patience: settings.patience,
         numbers: Numbers::default(),
         hints: Hints::default(),
     }));
-    store.open(settings.migrates).await.map_err(Fault::not_applied)?;
+    store.open(settings.migrates).await?;
     store.start_telling();
     if let Some(clock) = &store.0.clock {
         let inner = Arc::downgrade(&store.0);
@@ -75,17 +74,17 @@ pub(crate) async fn connect(url: &str, settings: Settings) -> Result<PgStore> {
     Ok(store)
 }
 
+fn bounds(options: PgConnectOptions) -> PgConnectOptions {
+    let said = options.get_options().unwrap_or_default().to_owned();
+    options.options(BOUNDS.into_iter().filter(|(name, _)| !said.contains(name)))
+}
+
 impl PgStore {
-    async fn open(&self, migrates: bool) -> Result<(), Fault> {
-        let mut conn = self.0.pool.acquire().await?;
+    async fn open(&self, migrates: bool) -> Result<()> {
         if migrates {
-            migrate::migrate(&mut conn, &self.0.schema).await?;
+            self.by_operator(&migrate::Migrate).await?;
         }
-        migrate::check(&mut conn, &self.0.schema).await?;
-        let before = SystemClock.now();
-        let server: i64 = sqlx::query_scalar(&self.sql("select aedb.clock()")).fetch_one(&mut *conn).await?;
-        self.0.server_clock.set(before, Timestamp::from_micros(super::number::from_sql(server)));
-        Ok(())
+        self.by_operator(&migrate::Check).await
     }
 }
 

@@ -27,6 +27,17 @@ impl Fault {
         matches!(self.code().as_deref(), Some("40001" | "40P01"))
     }
 
+    /// Whether the connection is of no more use: it was lost, the server ends it, or has become a standby that takes no writes.
+    pub(super) fn breaks_the_connection(&self) -> bool {
+        match self {
+            Self::Said(_) => false,
+            Self::Sql(sqlx::Error::Database(_)) => {
+                self.code().is_none_or(|code| code.starts_with("08") || code.starts_with("57P") || code == "25006")
+            }
+            Self::Sql(_) => true,
+        }
+    }
+
     /// The error of a call that changes nothing, or whose commit was not sent yet.
     pub(super) fn not_applied(self) -> Error {
         let code = self.code();

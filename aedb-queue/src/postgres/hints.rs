@@ -8,11 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use sqlx::PgConnection;
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::clock::monotonic;
+use super::fault::Fault;
+use super::pool::Verb;
 use super::{Inner, PgStore};
 use crate::store::Place;
 
@@ -107,9 +110,8 @@ impl PgStore {
                 let Some(told) = next_untold(&inner).await else { return };
                 let Some(store) = inner.upgrade().map(PgStore) else { return };
                 let payloads: Vec<String> = told.iter().map(|topic| format!("{:016x}", topic.0)).collect();
-                let text = "select pg_notify($1, payload) from unnest($2) as u(payload)";
                 // A hint that is lost costs a waiting claim one poll.
-                drop(sqlx::query(text).bind(store.channel()).bind(payloads).execute(&store.0.pool).await);
+                drop(store.by_operator(&Tell(payloads)).await);
                 drop(store);
                 tokio::time::sleep(QUIET).await;
             }
@@ -118,12 +120,12 @@ impl PgStore {
 
     /// Listens for the hints of other processes, from the first waiting claim on.
     pub(super) fn listen(&self) {
+        let Some(options) = self.0.listens_by.clone() else { return };
         if !self.0.hints.listens.swap(true, Ordering::Relaxed) {
-            let (inner, channel, options) = (Arc::downgrade(&self.0), self.channel(), self.0.options.clone());
+            let (inner, channel) = (Arc::downgrade(&self.0), self.channel());
             self.0.runtime.spawn(async move {
                 let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(options);
                 while inner.strong_count() > 0 {
-                    // Behind a transaction-mode pooler there is nothing to hear: the poll finds everything.
                     if let Ok(mut listener) = PgListener::connect_with(&pool).await
                         && listener.listen(&channel).await.is_ok()
                     {
@@ -137,6 +139,19 @@ impl PgStore {
 
     fn channel(&self) -> String {
         format!("{}_ready", self.0.schema)
+    }
+}
+
+/// What other processes are told: numbers of one size.
+struct Tell(Vec<String>);
+
+impl Verb for Tell {
+    type Answer = ();
+
+    async fn run(&self, store: &PgStore, conn: &mut PgConnection) -> Result<(), Fault> {
+        let text = "select pg_notify($1, payload) from unnest($2) as u(payload)";
+        sqlx::query(text).bind(store.channel()).bind(&self.0).execute(conn).await?;
+        Ok(())
     }
 }
 

@@ -3,10 +3,12 @@
 //! A migration leaves workers of the version before running: it adds, and what it replaces stays for one version. Each says
 //! the oldest program that can work with it.
 
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, Executor, PgConnection};
 
 use super::fault::Fault;
-use super::replace_schema;
+use super::pool::Verb;
+use super::{PgStore, number, replace_schema};
+use crate::clock::{Clock as _, SystemClock};
 use crate::error::{Error, Result};
 
 struct Migration {
@@ -38,9 +40,39 @@ fn newest() -> i32 {
     MIGRATIONS.last().map_or(0, |last| last.version)
 }
 
+/// Brings the schema up to date, as a call.
+pub(super) struct Migrate;
+
+impl Verb for Migrate {
+    type Answer = ();
+    /// Another process may be at it, or workers be in the way of a table's lock.
+    const IS_LONG: bool = true;
+
+    async fn run(&self, store: &PgStore, conn: &mut PgConnection) -> Result<(), Fault> {
+        migrate(conn, &store.0.schema).await
+    }
+}
+
+/// Whether this program can work with the schema, and how far the server's clock is off this machine's.
+pub(super) struct Check;
+
+impl Verb for Check {
+    type Answer = ();
+    const WRITES: bool = false;
+
+    async fn run(&self, store: &PgStore, conn: &mut PgConnection) -> Result<(), Fault> {
+        check(conn, &store.0.schema).await?;
+        let before = SystemClock.now();
+        let server: i64 = sqlx::query_scalar(&store.sql("select aedb.clock()")).fetch_one(conn).await?;
+        store.0.server_clock.set(before, number::instant(server));
+        Ok(())
+    }
+}
+
 /// Brings the schema up to date. What another process has done meanwhile is not done again.
-pub(super) async fn migrate(conn: &mut PgConnection, schema: &str) -> Result<(), Fault> {
+async fn migrate(conn: &mut PgConnection, schema: &str) -> Result<(), Fault> {
     let mut txn = conn.begin().await?;
+    sqlx::query("set local lock_timeout = '5min'").execute(&mut *txn).await?;
     sqlx::query("select pg_advisory_xact_lock(hashtext('aedb migrate ' || $1))")
         .bind(schema)
         .execute(&mut *txn)
@@ -61,14 +93,14 @@ pub(super) async fn migrate(conn: &mut PgConnection, schema: &str) -> Result<(),
             let (version, works_with) = (migration.version, migration.works_with);
             text.push_str(&format!("insert into aedb.migration values ({version}, {works_with});\n"));
         }
-        sqlx::raw_sql(&replace_schema(&text, schema)).execute(&mut *txn).await?;
+        txn.execute(replace_schema(&text, schema).as_str()).await?;
     }
     txn.commit().await?;
     Ok(())
 }
 
 /// Refuses a schema that is not there, is older, or is too new for this program.
-pub(super) async fn check(conn: &mut PgConnection, schema: &str) -> Result<(), Fault> {
+async fn check(conn: &mut PgConnection, schema: &str) -> Result<(), Fault> {
     match version(conn, schema).await? {
         None => Err(Error::invalid(format!("there is no aedb-queue in the schema {schema}: migrate it")).into()),
         Some((has, _)) if has < newest() => {
@@ -84,8 +116,8 @@ pub(super) async fn check(conn: &mut PgConnection, schema: &str) -> Result<(), F
 
 /// The schema's version, and the newest that a program must know to work with it.
 async fn version(conn: &mut PgConnection, schema: &str) -> Result<Option<(i32, i32)>, Fault> {
-    let there: bool = sqlx::query_scalar("select to_regclass($1 || '.migration') is not null")
-        .bind(schema)
+    let there: bool = sqlx::query_scalar("select to_regclass($1) is not null")
+        .bind(replace_schema("aedb.migration", schema))
         .fetch_one(&mut *conn)
         .await?;
     if !there {

@@ -9,6 +9,7 @@ mod by_hand;
 mod claim;
 mod clock;
 mod connect;
+mod connections;
 mod enqueue;
 mod fault;
 mod grant;
@@ -31,13 +32,15 @@ mod workers;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use sqlx::PgConnection;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{PgConnection, PgPool};
 use tokio::runtime::Handle;
 
 use self::clock::ServerClock;
 pub(crate) use self::connect::{Settings, connect};
+use self::connections::Connections;
 use self::fault::Fault;
 use self::hints::Hints;
 use self::queues::Numbers;
@@ -53,13 +56,15 @@ use crate::time::Timestamp;
 pub struct PgStore(Arc<Inner>);
 
 struct Inner {
-    pool: PgPool,
-    options: PgConnectOptions,
+    connections: Arc<Connections>,
+    /// For the one connection more that listens; behind a pooler there is none.
+    listens_by: Option<PgConnectOptions>,
     runtime: Handle,
     schema: String,
     clock: Option<Arc<dyn Clock>>,
     server_clock: Arc<ServerClock>,
     callers_required: bool,
+    patience: Duration,
     numbers: Numbers,
     hints: Hints,
 }
@@ -70,14 +75,11 @@ impl PgStore {
         Db::with_store(Arc::new(self.clone()))
     }
 
-    /// The pool of the store's connections, for the program's own statements and transactions.
-    pub fn pool(&self) -> &PgPool {
-        &self.0.pool
-    }
-
-    /// Closes the connections, once what runs has ended.
+    /// Closes the connections: those that are in use when their calls have ended. Every later call is refused.
     pub async fn close(&self) {
-        self.0.pool.close().await;
+        let connections = Arc::clone(&self.0.connections);
+        // They belong to the runtime that they were opened on.
+        drop(self.0.runtime.spawn(async move { connections.close().await }).await);
     }
 
     /// A statement, in this store's schema.
@@ -110,8 +112,8 @@ impl fmt::Debug for PgStore {
     }
 }
 
-/// The files and statements name the schema `aedb`.
+/// The files and statements name the schema `aedb`. Quoted, since a plain word may mean something else to SQL.
 fn replace_schema(text: &str, schema: &str) -> String {
-    text.replace("aedb.", &format!("{schema}."))
-        .replace("schema if not exists aedb;", &format!("schema if not exists {schema};"))
+    text.replace("aedb.", &format!("\"{schema}\"."))
+        .replace("schema if not exists aedb;", &format!("schema if not exists \"{schema}\";"))
 }

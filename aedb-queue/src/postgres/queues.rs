@@ -7,6 +7,8 @@ use sqlx::PgConnection;
 
 use super::PgStore;
 use super::fault::Fault;
+use super::pool::Verb;
+use crate::error::Error;
 use crate::store::Place;
 
 /// The numbers that were looked up, of what is committed for certain.
@@ -29,7 +31,42 @@ impl Numbers {
     }
 }
 
+/// Gives numbers to queues of a scope and commits that.
+struct Numbered {
+    at: Place,
+    queues: Vec<String>,
+}
+
+impl Verb for Numbered {
+    type Answer = ();
+
+    async fn run(&self, store: &PgStore, conn: &mut PgConnection) -> Result<(), Fault> {
+        store.scope_number(conn, &self.at).await?;
+        for queue in &self.queues {
+            store.queue_number(conn, &self.at, queue).await?;
+        }
+        Ok(())
+    }
+}
+
 impl PgStore {
+    /// Sees to it that what a caller's transaction names has its number already. A number that the transaction gave would be
+    /// waited for by everybody else who needs it, as long as the caller likes.
+    pub(super) async fn number_ahead<'a>(
+        &self,
+        at: &Place,
+        queues: impl Iterator<Item = &'a str>,
+    ) -> Result<(), Error> {
+        let is_new = |queue: &&str| self.0.numbers.get(&key(at, Some(queue))).is_none();
+        let queues: Vec<String> = queues.filter(is_new).map(str::to_owned).collect();
+        if queues.is_empty() && self.0.numbers.get(&key(at, None)).is_some() {
+            return Ok(());
+        }
+        let own = Place { caller: None, ..at.clone() };
+        let (store, verb) = (self.clone(), Numbered { at: own, queues });
+        self.detached(async move { store.by_operator(&verb).await }).await
+    }
+
     /// A queue's number; it is created if it is new.
     pub(super) async fn queue_number(&self, conn: &mut PgConnection, at: &Place, queue: &str) -> Result<i32, Fault> {
         let key = key(at, Some(queue));

@@ -150,7 +150,7 @@ impl Settle {
     }
 }
 
-fn effects(item: &Settlement) -> Option<&Effects> {
+pub(super) fn effects(item: &Settlement) -> Option<&Effects> {
     match &item.decision {
         Decision::Complete(completion) => Some(&completion.effects),
         Decision::Continue { effects, .. } => Some(effects),

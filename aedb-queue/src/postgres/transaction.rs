@@ -8,12 +8,12 @@ use super::fault::Fault;
 use super::hints::Topic;
 use super::lease;
 use super::pool::Verb;
-use super::settle::Settle;
+use super::settle::{self, Settle};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::limits;
 use crate::queue::Queue;
 use crate::scope::Scope;
-use crate::store::{Effects, EnqueueOutcome, FencedCommit, HeldLease, NewTask, Settlement};
+use crate::store::{Effect, Effects, EnqueueOutcome, FencedCommit, HeldLease, NewTask, Settlement};
 
 impl PgStore {
     /// Enqueues tasks in the caller's transaction: they exist if and only if it commits.
@@ -33,6 +33,7 @@ impl PgStore {
         limits::at_most("tasks in a batch", limits::BATCH, tasks.len())?;
         tasks.iter().try_for_each(NewTask::check)?;
         let (at, queue) = (queue.at.clone(), queue.name().to_owned());
+        self.number_ahead(&at, [queue.as_str()].into_iter()).await?;
         let verb = Enqueue { at, queue, tasks, effects: Effects::new() };
         verb.run(self, conn).await.map_err(Fault::not_applied)
     }
@@ -47,6 +48,13 @@ impl PgStore {
         limits::at_most("items in a settle", limits::BATCH, items.len())?;
         items.iter().try_for_each(Settlement::check)?;
         let (at, name) = (queue.at.clone(), queue.name().to_owned());
+        let queue_of = |effect: &'_ Effect| match effect {
+            Effect::Enqueue { queue, .. } => Some(queue.clone()),
+            _ => None,
+        };
+        let follow_ups: Vec<String> =
+            items.iter().filter_map(settle::effects).flat_map(Effects::iter).filter_map(queue_of).collect();
+        self.number_ahead(&at, follow_ups.iter().map(String::as_str)).await?;
         let verb = Settle { at, queue: name, items };
         for answer in verb.run(self, conn).await.map_err(Fault::not_applied)? {
             if let FencedCommit::LeaseLost(loss) = answer? {
@@ -63,6 +71,7 @@ impl PgStore {
     ///
     /// [`ErrorKind::LeaseLost`] if it is not held any more: roll back.
     pub async fn lease_guard_in(&self, conn: &mut PgConnection, scope: &Scope, held: &HeldLease) -> Result<()> {
+        self.number_ahead(scope.place(), std::iter::empty()).await?;
         if lease::guard(self, conn, scope.place(), held).await.map_err(Fault::not_applied)? {
             return Ok(());
         }

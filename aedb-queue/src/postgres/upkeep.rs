@@ -56,6 +56,7 @@ pub(super) struct Check<const REPAIR: bool> {
 impl<const REPAIR: bool> Verb for Check<REPAIR> {
     type Answer = CheckReport;
     const WRITES: bool = REPAIR;
+    const IS_LONG: bool = true;
 
     async fn run(&self, store: &PgStore, conn: &mut PgConnection) -> Result<CheckReport, Fault> {
         let Some(queue) = store.known_queue(conn, &self.at, &self.queue).await? else {

@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use aedb_queue::{Db, DbBuilder, Result};
+use sqlx::{Connection, PgConnection};
 use tokio::runtime::Runtime;
 
 static RUNTIME: LazyLock<Runtime> =
@@ -26,10 +27,10 @@ impl Schema {
 
 impl Drop for Schema {
     fn drop(&mut self) {
+        let text = format!("set client_min_messages = error; drop schema {} cascade", self.0);
         let dropped = RUNTIME.block_on(async {
-            let store = Db::builder().schema(&self.0).postgres(&address()).await.unwrap();
-            let text = format!("set client_min_messages = error; drop schema {} cascade", self.0);
-            sqlx::raw_sql(&text).execute(store.pool()).await
+            let mut conn = PgConnection::connect(&address()).await?;
+            sqlx::raw_sql(&text).execute(&mut conn).await
         });
         assert!(std::thread::panicking() || dropped.is_ok());
     }

@@ -11,6 +11,11 @@ declare
     done bigint[];
     others bigint[];
 begin
+    if 0 = any(p_kinds) and p_kinds[1] <> any(p_kinds) then
+        -- Of several verdicts: in the order of the ids over all of them, too.
+        perform 1 from aedb.running r, unnest(p_ids, p_tokens) as a(id, token)
+        where r.id = a.id and r.token = a.token and r.queue = p_queue order by r.id for update of r;
+    end if;
     if 0 = any(p_kinds) then
         -- The most frequent verdict goes by sets. The ids come sorted, and nested loops keep them so: no two settles can deadlock.
         with gone as (

@@ -45,8 +45,8 @@ begin
         return ids;
     end if;
     ids := array(select nextval('aedb.task_id') from generate_series(1, n));
-    if ids[n] < now - 1000000 then
-        perform pg_advisory_xact_lock(hashtext('aedb.task_id'));
+    -- Whoever does not get the lock goes on with what it has: the one that holds it may be a caller's long transaction.
+    if ids[n] < now - 1000000 and pg_try_advisory_xact_lock(hashtext('aedb.task_id')) then
         -- Nobody can have taken a million ids meanwhile, so the jump passes over all that were handed out.
         if nextval('aedb.task_id') < now - 1000000 then
             perform setval('aedb.task_id', now);

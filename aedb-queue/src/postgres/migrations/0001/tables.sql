@@ -143,3 +143,10 @@ select s.project, s.name as scope, q.name as queue, t.id, t.name,
     coalesce(t.result, (select value from aedb.body b where b.task = t.id and b.slot = 2)) as result,
     t.failed[array_length(t.failed, 1)] as last_failure
 from aedb.task t join aedb.queue q on q.id = t.queue join aedb.scope s on s.id = q.scope;
+
+-- Sessions that keep old rows from being cleaned away, the oldest first: a claim must pass over those rows. End them when they are old.
+create view aedb.pinned as
+select pid, usename, application_name, client_addr, state, clock_timestamp() - xact_start as age
+from pg_stat_activity
+where backend_xmin is not null and pid <> pg_backend_pid() and datname = current_database()
+order by age(backend_xmin) desc;
