@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use aedb_queue::{
     AppKeys, ClaimedTask, Effects, Error, ErrorKind, FencingToken, HeartbeatOutcome, Json, LeaseLength, NewTask, Queue,
-    Result, TaskId, Timestamp,
+    Result, Settlement, TaskId, Timestamp,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-use crate::run::Entry;
+use crate::outcome::Outcome;
+use crate::run::{Entry, settle};
 use crate::state::States;
 use crate::version;
 
@@ -216,6 +217,30 @@ impl TaskContext {
             Keeper::Queue { kv, .. } => Some(kv.clone()),
             Keeper::Nobody => None,
         }
+    }
+
+    /// An outcome as an item for the store's own settle inside of the application's SQL transaction: the acknowledgement commits with the
+    /// application's rows, or never. It takes the [effects](TaskContext::effects) that were gathered.
+    ///
+    /// Return the same outcome afterwards; the worker is told that it was applied already. If the transaction was rolled back,
+    /// return an error, and if nobody knows, too: the worker asks, and a task that is done stays done.
+    ///
+    /// ```
+    /// use aedb_queue::Settlement;
+    /// use aedb_worker::{Outcome, TaskContext};
+    ///
+    /// fn in_a_handler(cx: &TaskContext) -> aedb_queue::Result<Settlement> {
+    ///     // store.settle_in(&mut txn, &queue, vec![settlement]).await?; txn.commit().await?;
+    ///     cx.settlement(Outcome::done("paid"))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] if the result or a follow-up cannot be written as JSON.
+    pub fn settlement<T: Serialize>(&self, outcome: Outcome<T>) -> Result<Settlement> {
+        let decision = settle::decision(self, Ok(outcome.into_json()?), Timestamp::from_micros(0));
+        Ok(Settlement::new(&self.0.task, decision))
     }
 
     /// Takes what the handler added to the commit.

@@ -122,7 +122,10 @@ fn take((entries, sent, answer): Answered) -> Option<Error> {
         Ok(outcomes) => {
             for ((entry, _), outcome) in entries.iter().zip(outcomes) {
                 match outcome {
-                    HeartbeatOutcome::Extended(_) => entry.extended(sent),
+                    // The second: the handler has settled it in a transaction of its own and is about to return.
+                    HeartbeatOutcome::Extended(_) | HeartbeatOutcome::LeaseLost(LeaseLoss::AlreadySettled) => {
+                        entry.extended(sent);
+                    }
                     HeartbeatOutcome::LeaseLost(LeaseLoss::Cancelled) => entry.ask(CLEAN_UP),
                     HeartbeatOutcome::LeaseLost(loss) => lose(entry, &format!("{loss:?}")),
                 }

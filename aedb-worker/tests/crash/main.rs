@@ -1,9 +1,11 @@
-//! Eight workers in two processes on one file, killed and stopped at random moments. An oracle knows only what was acknowledged.
+//! Eight workers in two processes on one file or server, killed and stopped at random moments. An oracle knows only what was acknowledged.
 //!
 //! 200 rounds by default; `AEDB_KILLS=20000 cargo test -p aedb-worker --test crash` runs more.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+#[path = "../../../tests/src/store.rs"]
+mod store;
 #[path = "../../../tests/src/summary.rs"]
 mod summary;
 
@@ -45,7 +47,7 @@ fn worker(db: &Db) -> Worker {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child() {
     let Ok(file) = std::env::var(FILE) else { return };
-    let db = Db::open(file).unwrap();
+    let db = store::shared(file.as_ref());
     let running: Vec<_> = (0..WORKERS).map(|_| tokio::spawn(worker(&db).run())).collect();
     for worker in running {
         worker.await.unwrap().unwrap();
@@ -81,10 +83,13 @@ fn dice(n: u64) -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workers_that_are_killed_and_stopped_two_hundred_times_lose_nothing_and_write_everything_once() {
-    let rounds: u64 = std::env::var("AEDB_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(200);
+    let rounds: u64 = std::env::var("AEDB_KILLS")
+        .ok()
+        .and_then(|kills| kills.parse().ok())
+        .unwrap_or(if store::is_served() { 60 } else { 200 });
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("crash.db");
-    let db = Db::open(&file).unwrap();
+    let db = store::shared(&file);
     let queue = db.queue("q").unwrap();
     let mut processes = [Process::start(&file), Process::start(&file)];
     let mut acknowledged: Vec<(u64, TaskId)> = Vec::new();

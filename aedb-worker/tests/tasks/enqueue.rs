@@ -137,7 +137,7 @@ async fn a_worker_serves_the_queues_of_its_tasks() {
 
 #[tokio::test]
 async fn a_caller_waits_for_the_typed_result_or_hears_why_there_is_none() {
-    let db = Db::memory().unwrap();
+    let db = crate::store::fresh(Db::builder());
     let worker = aedb_worker::Worker::builder(&db).queue("billing").tasks(tasks![charge]).build().unwrap();
     let (handle, running) = (worker.handle(), tokio::spawn(worker.run()));
     let wait = Duration::from_secs(20);

@@ -6,6 +6,8 @@
 mod enqueue;
 mod forms;
 mod graph;
+#[path = "../../../tests/src/store.rs"]
+mod store;
 mod ui;
 mod versions;
 

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use crate::{endless, on, task};
 
 fn db() -> Db {
-    Db::memory().unwrap()
+    crate::store::fresh(Db::builder())
 }
 
 #[tokio::test]
@@ -243,7 +243,7 @@ async fn a_worker_that_cannot_be_built_names_every_mistake() {
 #[tokio::test]
 async fn a_worker_removes_what_is_finished_and_old() {
     let clock = ManualClock::default();
-    let db = Db::builder().clock(clock.clone()).inline().memory().unwrap();
+    let db = crate::store::fresh(Db::builder().clock(clock.clone()).inline());
     let queue = db.queue("q").unwrap();
     let id = queue.enqueue(task("n")).await.unwrap().id;
     let worker = Worker::builder(&db)
@@ -268,7 +268,7 @@ async fn a_worker_removes_what_is_finished_and_old() {
 async fn a_cancel_from_another_process_reaches_the_handler_within_a_heartbeat() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("cancel.db");
-    let (db, elsewhere) = (Db::open(&file).unwrap(), Db::open(&file).unwrap());
+    let (db, elsewhere) = (crate::store::shared(&file), crate::store::shared(&file));
     let id = db.queue("q").unwrap().enqueue(task("n")).await.unwrap().id;
     let (started, heard) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (starting, hearing) = (Arc::clone(&started), Arc::clone(&heard));

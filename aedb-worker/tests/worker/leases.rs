@@ -140,7 +140,7 @@ async fn c62_handlers_that_block_every_thread_for_five_leases_keep_their_tasks()
 #[tokio::test]
 async fn c63_a_heartbeat_that_arrives_after_the_lease_was_taken_over_changes_nothing() {
     let clock = ManualClock::default();
-    let (db, queue, id) = one_task_in(Db::builder().clock(clock.clone()).inline().memory().unwrap()).await;
+    let (db, queue, id) = one_task_in(crate::store::fresh(Db::builder().clock(clock.clone()).inline())).await;
     let (faults, gate, held) = (Faults::new(), Arc::new(Notify::new()), Arc::new(AtomicU32::new(0)));
     let (hold, count) = (Arc::clone(&gate), Arc::clone(&held));
     faults.plan(move |call| {

@@ -57,7 +57,7 @@ impl Lines {
 #[tokio::test]
 async fn a_worker_is_silent_while_all_goes_well_and_never_tells_payloads() {
     let lines = listen();
-    let db = Db::memory().unwrap();
+    let db = crate::store::fresh(Db::builder());
     let queue = db.queue("q").unwrap();
     queue.enqueue(NewTask::new("silent", "a secret").unwrap()).await.unwrap();
     let silent = |_: String, _: TaskContext| async { Ok(Outcome::done("a secret")) };
@@ -69,7 +69,7 @@ async fn a_worker_is_silent_while_all_goes_well_and_never_tells_payloads() {
 #[tokio::test]
 async fn failures_and_deaths_are_told_once_each_without_control_characters() {
     let lines = listen();
-    let db = Db::memory().unwrap();
+    let db = crate::store::fresh(Db::builder());
     db.queue("q").unwrap().enqueue(task("loud")).await.unwrap();
     let loud = |_: u32, _: TaskContext| async { Err::<Outcome, _>(TaskError::new("red \u{1b}[31m alert")) };
     on(&db).handler("loud", loud).build().unwrap().drain().await.unwrap();
@@ -82,7 +82,7 @@ async fn failures_and_deaths_are_told_once_each_without_control_characters() {
 #[tokio::test]
 async fn a_handler_that_blocks_its_thread_is_named() {
     let lines = listen();
-    let db = Db::memory().unwrap();
+    let db = crate::store::fresh(Db::builder());
     db.queue("q").unwrap().enqueue(task("blocker")).await.unwrap();
     let block = |_: u32, _: TaskContext| {
         std::thread::sleep(Duration::from_millis(1_500));

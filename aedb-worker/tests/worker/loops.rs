@@ -98,7 +98,7 @@ async fn c18_no_more_run_at_once_than_the_concurrency_and_no_more_are_claimed_th
 #[tokio::test]
 async fn c22_ten_thousand_expired_leases_come_back_without_any_other_traffic() {
     let clock = ManualClock::default();
-    let db = Db::builder().clock(clock.clone()).memory().unwrap();
+    let db = crate::store::fresh(Db::builder().clock(clock.clone()));
     let queue = db.queue("q").unwrap();
     queue.enqueue_batch(vec![task("n"); 10_000]).await.unwrap();
     let lost = queue.claim(ClaimRequest::new("lost", LeaseLength::secs(1)).max(10_000)).await.unwrap();
@@ -182,7 +182,7 @@ async fn c28_an_attempt_that_waits_for_ever_is_stopped_by_its_timeout_and_does_n
 #[tokio::test]
 async fn c32_every_concurrency_drains_everything_and_ends() {
     for concurrency in [1, 50, 1_000] {
-        let db = Db::memory().unwrap();
+        let db = crate::store::fresh(Db::builder());
         let queue = db.queue("q").unwrap();
         queue.enqueue_batch(vec![task("n"); 2_000]).await.unwrap();
         let worker = on(&db).handler("n", |_: u32, _| async { Ok(Outcome::done(())) }).concurrency(concurrency);

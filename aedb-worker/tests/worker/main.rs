@@ -16,6 +16,8 @@ mod queues;
 mod steering;
 mod steps;
 mod stopping;
+#[path = "../../../tests/src/store.rs"]
+mod store;
 mod store_faults;
 #[path = "../../../tests/src/summary.rs"]
 mod summary;
@@ -34,7 +36,7 @@ fn task(name: &str) -> NewTask {
 }
 
 async fn one_task() -> (Db, Queue, TaskId) {
-    one_task_in(Db::memory().unwrap()).await
+    one_task_in(store::fresh(Db::builder())).await
 }
 
 /// A queue `q` with one task `n`.

@@ -11,7 +11,7 @@ async fn attempts_outcomes_and_depths_are_counted() {
     let recorder = DebuggingRecorder::new();
     let snapshots = recorder.snapshotter();
     recorder.install().unwrap();
-    let db = Db::memory().unwrap();
+    let db = crate::store::fresh(Db::builder());
     let queue = db.queue("measured").unwrap();
     queue.enqueue_batch(vec![task("good"), task("good"), task("bad")]).await.unwrap();
     queue.enqueue(task("later").delay(std::time::Duration::from_secs(3600))).await.unwrap();

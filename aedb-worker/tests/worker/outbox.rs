@@ -61,7 +61,7 @@ fn outbox(db: &Db) -> Outbox {
 
 #[tokio::test]
 async fn every_event_arrives_once_and_in_order_of_its_key() {
-    let db = Db::memory().unwrap();
+    let db = crate::store::fresh(Db::builder());
     let long = "x".repeat(255);
     let keys: Vec<String> = (0..100).map(|n| format!("key {n}")).chain(["ключ \"1\"".into(), long]).collect();
     let names: Vec<&str> = keys.iter().map(String::as_str).collect();
@@ -77,7 +77,7 @@ async fn every_event_arrives_once_and_in_order_of_its_key() {
 
 #[tokio::test]
 async fn an_event_exists_if_and_only_if_its_change_does() {
-    let db = Db::memory().unwrap();
+    let db = crate::store::fresh(Db::builder());
     let kv = db.default_scope().kv();
     let place =
         || Effects::new().assert_absent("order:1").put("order:1", "placed").and(event("orders", "1", &0).unwrap());
@@ -99,7 +99,7 @@ async fn an_event_exists_if_and_only_if_its_change_does() {
 
 #[tokio::test]
 async fn a_poison_event_parks_its_own_key_until_somebody_retries_or_skips_it() {
-    let db = Db::memory().unwrap();
+    let db = crate::store::fresh(Db::builder());
     record(&db, &["good", "bad", "fatal"], 5).await;
     let (received, healed) = (Received::default(), Arc::new(AtomicBool::new(false)));
     let publisher = |received: &Received| {
@@ -136,7 +136,7 @@ async fn a_poison_event_parks_its_own_key_until_somebody_retries_or_skips_it() {
 
 #[tokio::test]
 async fn a_publisher_that_hangs_or_panics_holds_up_only_its_key() {
-    let db = Db::memory().unwrap();
+    let db = crate::store::fresh(Db::builder());
     // All in one lane, so that they share everything that a lane has.
     let keys: Vec<String> =
         (0..2_000).map(|n| n.to_string()).filter(|key| lane(key) == lane("hangs")).take(20).collect();
@@ -182,7 +182,7 @@ fn lane(key: &str) -> u64 {
 #[tokio::test]
 async fn a_dispatcher_that_slept_through_its_lease_records_nothing_and_the_next_one_skips_nothing() {
     let clock = ManualClock::default();
-    let db = Db::builder().clock(clock.clone()).memory().unwrap();
+    let db = crate::store::fresh(Db::builder().clock(clock.clone()));
     record(&db, &["a"], 3).await;
     let (started, gate) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (starting, open) = (Arc::clone(&started), Arc::clone(&gate));
@@ -218,7 +218,7 @@ async fn a_dispatcher_that_slept_through_its_lease_records_nothing_and_the_next_
 
 #[tokio::test]
 async fn the_lanes_of_a_dead_dispatcher_are_taken_over_when_its_leases_end_and_the_living_share_them() {
-    let db = Db::memory().unwrap();
+    let db = crate::store::fresh(Db::builder());
     let keys: Vec<String> = (0..64).map(|n| n.to_string()).collect();
     let names: Vec<&str> = keys.iter().map(String::as_str).collect();
     record(&db, &names, 2).await;
@@ -256,7 +256,7 @@ async fn the_lanes_of_a_dead_dispatcher_are_taken_over_when_its_leases_end_and_t
 
 #[tokio::test]
 async fn a_dispatcher_that_runs_is_told_to_drain() {
-    let db = Db::memory().unwrap();
+    let db = crate::store::fresh(Db::builder());
     let received = Received::default();
     let dispatcher = dispatcher(&db).publisher(into(&received)).build().unwrap();
     let (handle, running) = (dispatcher.handle(), tokio::spawn(dispatcher.run()));
@@ -268,7 +268,7 @@ async fn a_dispatcher_that_runs_is_told_to_drain() {
 #[tokio::test]
 async fn delivered_events_are_remembered_for_as_long_as_asked() {
     let clock = ManualClock::default();
-    let db = Db::builder().clock(clock.clone()).memory().unwrap();
+    let db = crate::store::fresh(Db::builder().clock(clock.clone()));
     record(&db, &["a", "b"], 700).await;
     let received = Received::default();
     let build = || {
@@ -286,7 +286,7 @@ async fn delivered_events_are_remembered_for_as_long_as_asked() {
 
 #[tokio::test]
 async fn a_dispatcher_that_cannot_be_built_names_every_mistake() {
-    let db = Db::memory().unwrap();
+    let db = crate::store::fresh(Db::builder());
     let error = Dispatcher::builder(&db).topic("").batch(0).lease(Duration::ZERO).max_attempts(0).build().unwrap_err();
     for mistake in ["a topic has 1 to 255 bytes", "no publisher", "batch 0", "the lease, 0ns", "max_attempts 0"] {
         assert!(error.to_string().contains(mistake), "{mistake} is missing in: {error}");

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aedb_queue::{Db, DeadReason, Effects, StateKind, TaskState};
+use aedb_queue::{DeadReason, Effects, StateKind, TaskState};
 use aedb_worker::outbox::{Dispatcher, Event, Outbox, event};
 use aedb_worker::{Outcome, TaskContext, TaskError};
 
@@ -21,7 +21,7 @@ const OWNER: &str = "AEDB_DISPATCH_TEST_OWNER";
 #[tokio::test]
 async fn child() {
     let Ok(file) = std::env::var(FILE) else { return };
-    let db = Db::open(file).unwrap();
+    let db = crate::store::shared(file.as_ref());
     async fn abort(_: u32, _: TaskContext) -> Result<Outcome, TaskError> {
         std::process::abort()
     }
@@ -47,7 +47,7 @@ async fn child() {
 async fn c20_c29_a_task_that_aborts_its_worker_each_time_is_parked_and_the_others_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("abort.db");
-    let db = Db::open(&file).unwrap();
+    let db = crate::store::shared(file.as_ref());
     let queue = db.queue("q").unwrap();
     let bad = queue.enqueue(task("abort").max_lost_leases(3)).await.unwrap().id;
     queue.enqueue_batch(vec![task("good"); 20]).await.unwrap();
@@ -72,7 +72,7 @@ async fn c20_c29_a_task_that_aborts_its_worker_each_time_is_parked_and_the_other
 #[tokio::test]
 async fn dispatching_child() {
     let Ok(file) = std::env::var(DISPATCH) else { return };
-    let (db, owner) = (Db::open(&file).unwrap(), std::env::var(OWNER).unwrap());
+    let (db, owner) = (crate::store::shared(file.as_ref()), std::env::var(OWNER).unwrap());
     let log = Arc::new(std::fs::OpenOptions::new().append(true).create(true).open(format!("{file}.log")).unwrap());
     let publish = move |event: Event| {
         let log = Arc::clone(&log);
@@ -124,7 +124,7 @@ async fn two_dispatchers_that_are_killed_and_stopped_two_hundred_times_lose_noth
     let rounds: u64 = std::env::var("AEDB_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(200);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("dispatch.db");
-    let db = Db::open(&file).unwrap();
+    let db = crate::store::shared(file.as_ref());
     let kv = db.default_scope().kv();
     let keys: Vec<String> = (0..40).map(|n| format!("key-{n}")).collect();
     let owners = ["ada", "bob"];

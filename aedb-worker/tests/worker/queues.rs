@@ -10,7 +10,7 @@ use crate::{on, one_task, task};
 
 /// The order in which tasks of two queues with the same work are run.
 async fn order(build: impl Fn(aedb_worker::WorkerBuilder) -> aedb_worker::WorkerBuilder) -> Vec<String> {
-    let db = Db::memory().unwrap();
+    let db = crate::store::fresh(Db::builder());
     for queue in ["a", "b"] {
         db.queue(queue).unwrap().enqueue_batch(vec![task("n"); 40]).await.unwrap();
     }
@@ -36,7 +36,7 @@ async fn queues_share_by_their_weights_and_a_strict_order_is_kept() {
 
 #[tokio::test]
 async fn an_idle_worker_of_several_queues_is_woken_by_any_of_them() {
-    let db = Db::memory().unwrap();
+    let db = crate::store::fresh(Db::builder());
     let names: Vec<_> = (0..5).map(|n| format!("queue-{n}")).collect();
     let builder = names.iter().fold(Worker::builder(&db), |builder, name| builder.queue(name));
     // Fewer slots than queues: then the waiting takes turns.

@@ -69,7 +69,7 @@ async fn live_workers_are_listed_and_a_task_that_nobody_knows_says_so() {
 
 #[tokio::test]
 async fn a_caller_waits_for_the_result_the_failure_or_the_news_that_the_record_is_gone() {
-    let db = Db::memory().unwrap();
+    let db = crate::store::fresh(Db::builder());
     let queue = db.queue("q").unwrap();
     let good = queue.enqueue(task("good")).await.unwrap().id;
     let bad = queue.enqueue(task("bad")).await.unwrap().id;
@@ -92,7 +92,7 @@ async fn a_caller_waits_for_the_result_the_failure_or_the_news_that_the_record_i
 #[tokio::test]
 async fn a_worker_needs_handlers_with_names_of_their_own() {
     let done = |_: u32, _: TaskContext| async { Ok(Outcome::done(())) };
-    let db = Db::memory().unwrap();
+    let db = crate::store::fresh(Db::builder());
     let twice = Worker::builder(&db).queue("q").queue("q").weighted_queue("r", 0).handler("n", done).handler("n", done);
     let error = twice.state(1_u8).state(2_u8).prefetch(10_000).build().unwrap_err().to_string();
     for mistake in
@@ -138,7 +138,7 @@ async fn layers_wrap_each_attempt_and_hear_of_a_death_once() {
 #[tokio::test]
 async fn c24_a_task_that_dies_with_its_last_lease_is_heard_of_once() {
     let clock = aedb_queue::ManualClock::default();
-    let db = Db::builder().clock(clock.clone()).memory().unwrap();
+    let db = crate::store::fresh(Db::builder().clock(clock.clone()));
     let queue = db.queue("q").unwrap();
     queue.enqueue(task("n").max_lost_leases(1)).await.unwrap();
     let request = aedb_queue::ClaimRequest::new("lost", aedb_queue::LeaseLength::secs(1));

@@ -118,7 +118,7 @@ async fn a_handler_that_blocks_its_thread_cannot_hold_the_worker_up() {
 #[tokio::test]
 async fn an_attempt_whose_lease_was_taken_over_is_cancelled_and_writes_nothing() {
     let clock = ManualClock::default();
-    let db = Db::builder().clock(clock.clone()).inline().memory().unwrap();
+    let db = crate::store::fresh(Db::builder().clock(clock.clone()).inline());
     let (db, queue, id) = one_task_in(db).await;
     let started = Arc::new(Notify::new());
     let stopped = Arc::new(Notify::new());
@@ -191,7 +191,7 @@ async fn a_task_whose_handler_ignores_the_stop_starts_elsewhere_within_a_second_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c43_ten_rolling_restarts_under_load_charge_nobody_and_kill_nothing() {
-    let db = Db::memory().unwrap();
+    let db = crate::store::fresh(Db::builder());
     let queue = db.queue("q").unwrap();
     let tasks = vec![crate::task("n").max_attempts(3).backoff(aedb_queue::Backoff::default()); 300];
     let ids: Vec<_> = queue.enqueue_batch(tasks).await.unwrap().iter().map(|task| task.id).collect();

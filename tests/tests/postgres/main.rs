@@ -11,6 +11,7 @@ mod migrations;
 mod own;
 mod proxy;
 mod transactions;
+mod workers;
 
 use std::time::Duration;
 
