@@ -37,11 +37,7 @@ impl Dice {
 /// How many of so many repetitions are run: all in memory, and fewer where each call waits for a disk or a server. The order of verbs
 /// matters as much in memory.
 pub fn repetitions(count: u64) -> u64 {
-    match crate::store().as_str() {
-        "memory" => count,
-        "postgres" => count.div_ceil(100),
-        _ => count.div_ceil(20),
-    }
+    count.div_ceil(crate::stores::current().one_of())
 }
 
 /// Runs a scenario with many seeds, [fewer](repetitions) where they are slow. One that fails is named; `AEDB_SEED=<seed>` runs it alone.

@@ -2,14 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+pub mod conformance;
 mod dice;
 mod disk;
 mod planted;
 mod power;
 #[cfg(feature = "postgres")]
 pub mod server;
+pub mod stores;
 mod summary;
 
+use std::any::Any;
+use std::fmt;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -19,11 +23,11 @@ use aedb_queue::{
 };
 use futures::executor::block_on;
 
-use tempfile::TempDir;
-
 pub use dice::{Dice, repetitions, seeds};
 pub use disk::FailingDisk;
 pub use planted::{PLANTED, PLANTED_IN_SCHEDULES, Planted};
+use stores::Opened;
+
 pub use power::{LosingDisk, Lost};
 
 /// What a test has tried, for the table at the end of `tests/run`.
@@ -35,7 +39,6 @@ pub fn tell(what: &str, much: &str) {
 pub const LEASE: Duration = Duration::from_secs(30);
 
 /// A queue in memory, on a clock that moves when told to. When it is dropped, its index, counts and records must agree.
-#[derive(Debug)]
 pub struct Shop {
     /// The clock.
     pub clock: ManualClock,
@@ -43,22 +46,19 @@ pub struct Shop {
     pub db: Db,
     /// The queue `q`.
     pub queue: Queue,
-    /// The folder of a database in a file, which goes with the shop.
-    folder: Option<TempDir>,
-    /// The schema of a database on a server, which goes too.
-    #[cfg(feature = "postgres")]
-    schema: Option<server::Schema>,
+    /// What the database needs as long as it is open.
+    _kept: Box<dyn Any + Send + Sync>,
 }
 
-/// The store that [`Shop::new`] opens: `AEDB_STORE` is `memory` (the default), `file`, which several processes may share, or
-/// `exclusive`, a file of one process, or, with the feature `postgres`, `postgres`: the server that `AEDB_POSTGRES` names. `tests/run` runs every test on each of them.
-pub fn store() -> String {
-    std::env::var("AEDB_STORE").unwrap_or_else(|_| "memory".to_owned())
+impl fmt::Debug for Shop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shop").field("db", &self.db).finish_non_exhaustive()
+    }
 }
 
-/// Whether that store is a server: then what wakes a waiting call takes a moment, and repetitions cost a disk's time.
+/// Whether the store of this test is a server: then what wakes a waiting call takes a moment, and repetitions cost a disk's time.
 pub fn is_served() -> bool {
-    cfg!(feature = "postgres") && store() == "postgres"
+    stores::current().is_served()
 }
 
 impl Default for Shop {
@@ -68,57 +68,20 @@ impl Default for Shop {
 }
 
 impl Shop {
-    /// An empty queue, on the store that `AEDB_STORE` names.
+    /// An empty queue, on the store that the test is on.
     pub fn new() -> Self {
-        #[cfg(feature = "postgres")]
-        if is_served() {
-            return Self::served(Db::builder());
-        }
-        Self::embedded()
-    }
-
-    /// The same, but never on a server: for what only an embedded store promises.
-    pub fn embedded() -> Self {
-        let (clock, store) = (ManualClock::default(), store());
-        let builder = Db::builder().clock(clock.clone()).inline();
-        if store == "memory" || is_served() {
-            return Self::on(builder.memory().unwrap(), clock);
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("shop.db");
-        let db = match store.as_str() {
-            "file" => builder.open(file).unwrap(),
-            "exclusive" => builder.exclusive().open(file).unwrap(),
-            unknown => {
-                panic!("AEDB_STORE is {unknown}; there are memory, file, exclusive, and postgres with its feature")
-            }
-        };
-        let mut shop = Self::on(db, clock);
-        shop.folder = Some(folder);
-        shop
+        let (builder, clock) = stores::on_a_manual_clock();
+        Self::keeping(stores::current().open(builder), clock)
     }
 
     /// The same on a database that is already open.
     pub fn on(db: Db, clock: ManualClock) -> Self {
-        let queue = db.queue("q").unwrap();
-        Self {
-            clock,
-            db,
-            queue,
-            folder: None,
-            #[cfg(feature = "postgres")]
-            schema: None,
-        }
+        Self::keeping(Opened { db, kept: Box::new(()) }, clock)
     }
 
-    /// The same on a schema of its own on a server.
-    #[cfg(feature = "postgres")]
-    pub fn served(builder: aedb_queue::DbBuilder) -> Self {
-        let clock = ManualClock::default();
-        let schema = server::Schema::open(builder.clock(clock.clone()));
-        let mut shop = Self::on(schema.store.db(), clock);
-        shop.schema = Some(schema);
-        shop
+    fn keeping(opened: Opened, clock: ManualClock) -> Self {
+        let queue = opened.db.queue("q").unwrap();
+        Self { clock, db: opened.db, queue, _kept: opened.kept }
     }
 
     /// Enqueues a task.

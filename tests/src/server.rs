@@ -38,9 +38,20 @@ pub struct Schema {
 impl Schema {
     /// A new one, opened as the builder says.
     pub fn open(builder: DbBuilder) -> Self {
+        Self::open_at(builder, &address())
+    }
+
+    /// The same whose commits do not wait for the disk: for tests in which no server dies.
+    pub fn open_relaxed(builder: DbBuilder) -> Self {
+        let address = address();
+        let more = if address.contains('?') { '&' } else { '?' };
+        Self::open_at(builder, &format!("{address}{more}options=-csynchronous_commit%3Doff"))
+    }
+
+    fn open_at(builder: DbBuilder, address: &str) -> Self {
         let number = SCHEMAS.fetch_add(1, Ordering::Relaxed);
         let name = format!("test_{}_{number}", std::process::id());
-        let store = runtime().block_on(builder.schema(&name).connections(4).postgres(&address())).unwrap();
+        let store = runtime().block_on(builder.schema(&name).connections(4).postgres(address)).unwrap();
         Self { store, name }
     }
 }

@@ -1,7 +1,5 @@
 //! Claims that wait: they are served, they give up, and dropping one strands no task.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::Poll;
@@ -28,66 +26,8 @@ fn served(claim: &mut Claiming<'_>) -> Option<usize> {
 }
 
 #[test]
-fn a_waiting_claim_is_served_by_an_enqueue() {
-    let shop = Shop::new();
-    let mut claim = waits(&shop, claims("w"));
-    shop.enqueue(task(1));
-    assert_eq!(served(&mut claim), Some(1));
-}
-
-#[test]
-fn a_waiting_claim_is_served_when_a_task_becomes_due_and_when_a_lease_runs_out() {
-    let shop = Shop::new();
-    shop.enqueue(task(1).delay(secs(10)));
-    let mut claim = waits(&shop, claims("a"));
-    shop.pass(secs(9));
-    assert_eq!(served(&mut claim), None);
-    shop.pass(secs(1));
-    assert_eq!(served(&mut claim), Some(1));
-    let mut claim = waits(&shop, claims("b"));
-    shop.outlive_leases();
-    assert_eq!(served(&mut claim), Some(1));
-}
-
-#[test]
-fn a_waiting_claim_is_served_by_a_release_a_retry_a_follow_up_and_a_resume() {
-    let shop = Shop::new();
-    let id = shop.enqueue(task(1));
-    let held = shop.claim_one();
-    let mut claim = waits(&shop, claims("w"));
-    assert!(block_on(shop.queue.release(&held)).unwrap().is_applied());
-    assert_eq!(served(&mut claim), Some(1));
-
-    assert!(block_on(shop.queue.cancel(id)).unwrap());
-    let mut claim = waits(&shop, claims("w"));
-    assert!(block_on(shop.queue.retry(id)).unwrap());
-    assert_eq!(served(&mut claim), Some(1));
-
-    let other = shop.db.queue("other").unwrap();
-    let mut claim = waits(&shop, claims("w"));
-    let effects = aedb_queue::Effects::new().enqueue("q", task(2));
-    block_on(other.enqueue_with(task(3), effects)).unwrap();
-    assert_eq!(served(&mut claim), Some(1));
-
-    block_on(shop.queue.pause()).unwrap();
-    let mut claim = waits(&shop, claims("w"));
-    shop.enqueue(task(4));
-    assert_eq!(served(&mut claim), None);
-    block_on(shop.queue.resume()).unwrap();
-    assert_eq!(served(&mut claim), Some(1));
-}
-
-#[test]
-fn a_waiting_claim_gives_up_with_nothing_when_its_time_is_over() {
-    let shop = Shop::new();
-    let mut claim = waits(&shop, claims("w"));
-    shop.pass(secs(60));
-    assert_eq!(served(&mut claim), Some(0));
-}
-
-#[test]
 fn waiting_claims_are_served_first_come_first_served_and_by_name() {
-    let shop = Shop::embedded();
+    let shop = Shop::new();
     let mut first = waits(&shop, claims("a"));
     let mut second = waits(&shop, claims("b"));
     let mut named = waits(&shop, claims("c").names(["special"]));
@@ -99,7 +39,7 @@ fn waiting_claims_are_served_first_come_first_served_and_by_name() {
 
 #[test]
 fn c54_a_waiting_claim_that_is_dropped_strands_no_task() {
-    let shop = Shop::embedded();
+    let shop = Shop::new();
     for _ in 0..20 {
         drop(waits(&shop, claims("gone").max(10)));
     }
@@ -111,7 +51,7 @@ fn c54_a_waiting_claim_that_is_dropped_strands_no_task() {
 
 #[test]
 fn c54_a_claim_that_is_dropped_when_it_was_just_served_gives_its_tasks_back_uncharged() {
-    let shop = Shop::embedded();
+    let shop = Shop::new();
     for round in 1..=20_u32 {
         let claim = waits(&shop, claims("gone").max(10));
         if round == 1 {

@@ -1,19 +1,25 @@
 //! Appended keys: in the order of their commits, none twice, all or nothing.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
 use std::time::Duration;
 
+use crate::conformance::{Rule, rules};
+use crate::{LEASE, Shop};
 use aedb_queue::{Completion, Db, Effects, ErrorKind, KeyRange, NewTask, limits};
-use aedb_tests::{LEASE, Shop};
 use futures::executor::block_on;
+
+/// The rules.
+pub(super) const RULES: &[Rule] = rules![
+    appended_values_lie_in_the_order_of_their_commits_over_restarts_and_clocks_that_stand_or_jump_back,
+    an_append_rides_with_a_completion_and_falls_with_a_lost_lease_or_an_assertion,
+    a_prefix_that_leaves_no_room_for_the_number_or_is_reserved_is_refused,
+    a_caller_appends_only_where_it_may_write,
+];
 
 fn appended(db: &Db) -> Vec<(Vec<u8>, String)> {
     let page = block_on(db.default_scope().kv().scan(KeyRange::prefix("log:"))).unwrap();
     page.into_iter().map(|(key, value)| (key, String::from_utf8(value).unwrap())).collect()
 }
 
-#[test]
 fn appended_values_lie_in_the_order_of_their_commits_over_restarts_and_clocks_that_stand_or_jump_back() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("append.db");
@@ -39,7 +45,6 @@ fn appended_values_lie_in_the_order_of_their_commits_over_restarts_and_clocks_th
     assert_eq!(found.into_iter().map(|(_, value)| value).collect::<String>(), "01234");
 }
 
-#[test]
 fn an_append_rides_with_a_completion_and_falls_with_a_lost_lease_or_an_assertion() {
     let shop = Shop::new();
     shop.enqueue(NewTask::new("n", &1).unwrap());
@@ -54,7 +59,6 @@ fn an_append_rides_with_a_completion_and_falls_with_a_lost_lease_or_an_assertion
     assert_eq!(appended(&shop.db).into_iter().map(|(_, value)| value).collect::<Vec<_>>(), ["right"]);
 }
 
-#[test]
 fn a_prefix_that_leaves_no_room_for_the_number_or_is_reserved_is_refused() {
     let shop = Shop::new();
     let kv = shop.db.default_scope().kv();
@@ -67,7 +71,6 @@ fn a_prefix_that_leaves_no_room_for_the_number_or_is_reserved_is_refused() {
     }
 }
 
-#[test]
 fn a_caller_appends_only_where_it_may_write() {
     let shop = Shop::new();
     let caller = shop.db.default_scope().as_caller("log writer").unwrap();

@@ -1,13 +1,22 @@
 //! Idempotency keys: one task per key while it lives and for a window after, however it ended.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-use std::sync::Barrier;
-use std::thread;
-
-use aedb_queue::{Backoff, Db, Effects, ManualClock, NewTask, RetentionLimits, Retry, TaskId};
-use aedb_tests::{Shop, secs, task};
+use crate::conformance::{Rule, rules};
+use crate::{Shop, secs, task};
+use aedb_queue::{Backoff, NewTask, RetentionLimits, Retry, TaskId};
 use futures::executor::block_on;
+
+/// The rules.
+pub(super) const RULES: &[Rule] = rules![
+    c48_a_key_is_held_to_the_end_of_its_window_whatever_the_end_was,
+    c48_a_key_outlives_the_pruned_record_of_its_task,
+    c48_a_key_of_a_task_without_retention_is_held_all_the_same,
+    c48_deleting_a_task_frees_its_key_and_a_window_of_zero_ends_with_the_task,
+    c48_a_task_that_lives_again_holds_its_key_again_whether_it_was_swept_or_not,
+    c48_a_task_whose_key_has_gone_to_another_is_not_retried,
+    the_same_key_with_another_payload_or_name_is_reported,
+    keys_are_apart_in_each_queue_and_scope_and_within_one_batch_they_count,
+    a_failure_between_attempts_does_not_start_the_window,
+];
 
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
@@ -28,47 +37,6 @@ fn end(shop: &Shop, id: TaskId, how: &str) {
     }
 }
 
-#[test]
-fn c17_a_hundred_threads_with_one_key_get_one_task_and_no_error() {
-    let queue = Db::memory().unwrap().queue("q").unwrap();
-    let start = Barrier::new(100);
-    let outcomes: Vec<_> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..100)
-            .map(|_| {
-                scope.spawn(|| {
-                    start.wait();
-                    block_on(queue.enqueue(task(1).idempotency_key("k"))).unwrap()
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    assert_eq!(outcomes.iter().filter(|outcome| !outcome.deduplicated).count(), 1);
-    assert!(outcomes.iter().all(|outcome| outcome.id == outcomes[0].id && !outcome.differs));
-}
-
-#[test]
-fn c17_two_handles_of_one_file_with_one_key_make_one_task() {
-    let folder = tempfile::tempdir().unwrap();
-    let handles = [(); 2].map(|()| Db::open(folder.path().join("q.aedb")).unwrap().queue("q").unwrap());
-    let start = Barrier::new(20);
-    let outcomes: Vec<_> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..20)
-            .map(|n| {
-                let (queue, start) = (&handles[n % 2], &start);
-                scope.spawn(move || {
-                    start.wait();
-                    block_on(queue.enqueue(task(1).idempotency_key("k"))).unwrap()
-                })
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    assert_eq!(outcomes.iter().filter(|outcome| !outcome.deduplicated).count(), 1);
-    assert!(outcomes.iter().all(|outcome| outcome.id == outcomes[0].id));
-}
-
-#[test]
 fn c48_a_key_is_held_to_the_end_of_its_window_whatever_the_end_was() {
     for how in ["done", "dead", "cancelled"] {
         let shop = Shop::new();
@@ -85,7 +53,6 @@ fn c48_a_key_is_held_to_the_end_of_its_window_whatever_the_end_was() {
     }
 }
 
-#[test]
 fn c48_a_key_outlives_the_pruned_record_of_its_task() {
     let shop = Shop::new();
     let first = block_on(shop.queue.enqueue(task(1).idempotency_key("k").keep_done(secs(HOUR)))).unwrap();
@@ -98,7 +65,6 @@ fn c48_a_key_outlives_the_pruned_record_of_its_task() {
     assert!(!keyed(&shop).deduplicated);
 }
 
-#[test]
 fn c48_a_key_of_a_task_without_retention_is_held_all_the_same() {
     let shop = Shop::new();
     let first = block_on(shop.queue.enqueue(task(1).idempotency_key("k").keep_done(secs(0)))).unwrap();
@@ -107,7 +73,6 @@ fn c48_a_key_of_a_task_without_retention_is_held_all_the_same() {
     assert_eq!(keyed(&shop).id, first.id);
 }
 
-#[test]
 fn c48_deleting_a_task_frees_its_key_and_a_window_of_zero_ends_with_the_task() {
     let shop = Shop::new();
     let first = keyed(&shop);
@@ -121,7 +86,6 @@ fn c48_deleting_a_task_frees_its_key_and_a_window_of_zero_ends_with_the_task() {
     assert!(!short().deduplicated);
 }
 
-#[test]
 fn c48_a_task_that_lives_again_holds_its_key_again_whether_it_was_swept_or_not() {
     for swept in [false, true] {
         for how in ["dead", "cancelled"] {
@@ -139,7 +103,6 @@ fn c48_a_task_that_lives_again_holds_its_key_again_whether_it_was_swept_or_not()
     }
 }
 
-#[test]
 fn c48_a_task_whose_key_has_gone_to_another_is_not_retried() {
     let shop = Shop::new();
     let first = keyed(&shop);
@@ -150,23 +113,6 @@ fn c48_a_task_whose_key_has_gone_to_another_is_not_retried() {
     assert!(!block_on(shop.queue.retry(first.id)).unwrap());
 }
 
-#[test]
-fn c49_fifty_enqueues_of_one_key_at_once_with_effects_raise_no_conflict() {
-    let clock = ManualClock::default();
-    let shop = Shop::on(Db::builder().clock(clock.clone()).memory().unwrap(), clock);
-    thread::scope(|scope| {
-        for n in 0..50 {
-            let queue = &shop.queue;
-            scope.spawn(move || {
-                let effects = Effects::new().put("last", format!("{n}"));
-                block_on(queue.enqueue_with(task(1).idempotency_key("k"), effects)).unwrap();
-            });
-        }
-    });
-    assert_eq!(shop.claim(99).len(), 1);
-}
-
-#[test]
 fn the_same_key_with_another_payload_or_name_is_reported() {
     let shop = Shop::new();
     let first = keyed(&shop);
@@ -177,7 +123,6 @@ fn the_same_key_with_another_payload_or_name_is_reported() {
     }
 }
 
-#[test]
 fn keys_are_apart_in_each_queue_and_scope_and_within_one_batch_they_count() {
     let shop = Shop::new();
     keyed(&shop);
@@ -194,7 +139,6 @@ fn keys_are_apart_in_each_queue_and_scope_and_within_one_batch_they_count() {
     assert_eq!((outcomes[0].deduplicated, outcomes[1].deduplicated), (false, true));
 }
 
-#[test]
 fn a_failure_between_attempts_does_not_start_the_window() {
     let shop = Shop::new();
     let task = task(1).idempotency_key_for("k", secs(1)).backoff(Backoff::fixed(secs(HOUR)));

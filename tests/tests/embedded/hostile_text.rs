@@ -1,8 +1,6 @@
 //! Texts that come from outside, mutated at random: parsing never panics, and what is accepted comes back as it was.
 //!
-//! `AEDB_FUZZ=1000000 cargo test -p aedb-tests --test hostile_text` tries more; what once went wrong stays in the lists.
-
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+//! `AEDB_FUZZ=1000000 cargo test -p aedb-tests --test embedded hostile_text` tries more; what once went wrong stays in the lists.
 
 use aedb_queue::{ErrorKind, Json, NewTask, TaskId, limits};
 use aedb_tests::{Dice, Shop};

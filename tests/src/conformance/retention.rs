@@ -1,12 +1,19 @@
 //! Retention: what is finished goes by age, count and bytes, in bounded steps, with everything that belongs to it.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-use aedb_queue::{
-    Completion, Db, Json, ManualClock, NewTask, QueueStats, RetentionLimits, Retry, StateKind, SweepReport,
-};
-use aedb_tests::{Shop, secs, task};
+use crate::conformance::{Rule, rules};
+use crate::{Shop, secs, task};
+use aedb_queue::{Completion, Json, NewTask, QueueStats, RetentionLimits, Retry, StateKind, SweepReport};
 use futures::executor::block_on;
+
+/// The rules.
+pub(super) const RULES: &[Rule] = rules![
+    c58_each_kind_of_end_is_pruned_at_its_age_and_not_a_second_before,
+    c58_waiting_and_running_tasks_are_never_pruned,
+    c56_too_many_records_or_bytes_are_cut_back_and_those_that_end_first_go_first,
+    c56_cycles_of_work_with_keys_and_sweeps_leave_the_queue_as_small_as_it_was,
+    c56_what_is_done_is_cut_back_before_what_was_cancelled_and_that_before_the_dead,
+    a_completion_may_choose_how_long_its_record_is_kept,
+];
 
 fn sweep(shop: &Shop, limits: RetentionLimits) -> SweepReport {
     block_on(shop.queue.sweep(limits)).unwrap()
@@ -32,7 +39,6 @@ fn complete_all(shop: &Shop) {
     }
 }
 
-#[test]
 fn c58_each_kind_of_end_is_pruned_at_its_age_and_not_a_second_before() {
     let long = Json::parse(format!("\"{}\"", "x".repeat(5_000))).unwrap();
     for (how, age) in [(StateKind::Done, 100), (StateKind::Cancelled, 100), (StateKind::Dead, 500)] {
@@ -61,7 +67,6 @@ fn c58_each_kind_of_end_is_pruned_at_its_age_and_not_a_second_before() {
     }
 }
 
-#[test]
 fn c58_waiting_and_running_tasks_are_never_pruned() {
     let shop = Shop::new();
     shop.enqueue(task(1).delay(secs(10_000_000_000)).keep_done(secs(0)));
@@ -74,29 +79,6 @@ fn c58_waiting_and_running_tasks_are_never_pruned() {
     assert_eq!((stats(&shop).scheduled, stats(&shop).ready, stats(&shop).done), (1, 1, 0));
 }
 
-#[test]
-fn c59_pruning_goes_on_in_bounded_steps_over_restarts_until_nothing_is_left() {
-    let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::default());
-    let open = || {
-        let db = Db::builder().clock(clock.clone()).inline().exclusive().open(folder.path().join("q.aedb")).unwrap();
-        Shop::on(db, clock.clone())
-    };
-    let shop = open();
-    block_on(shop.queue.enqueue_batch((0..3_000).map(|n| task(n).keep_done(secs(1))).collect())).unwrap();
-    complete_all(&shop);
-    drop(shop);
-    clock.advance(secs(2));
-    let mut left = 3_000;
-    while left > 0 {
-        let shop = open();
-        let report = sweep(&shop, RetentionLimits { steps: 700, ..Default::default() });
-        assert_eq!((report.pruned, report.more), (left.min(700), left >= 700));
-        left -= report.pruned;
-        assert_eq!(stats(&shop).done, left);
-    }
-}
-
-#[test]
 fn c56_too_many_records_or_bytes_are_cut_back_and_those_that_end_first_go_first() {
     let shop = Shop::new();
     let mut ids = Vec::new();
@@ -114,7 +96,6 @@ fn c56_too_many_records_or_bytes_are_cut_back_and_those_that_end_first_go_first(
     assert!(kept.finished_bytes <= half && (9..=10).contains(&kept.done), "{kept:?}");
 }
 
-#[test]
 fn c56_cycles_of_work_with_keys_and_sweeps_leave_the_queue_as_small_as_it_was() {
     let shop = Shop::new();
     let mut sizes = Vec::new();
@@ -132,7 +113,6 @@ fn c56_cycles_of_work_with_keys_and_sweeps_leave_the_queue_as_small_as_it_was() 
     assert_eq!(sizes, [QueueStats::default(); 10]);
 }
 
-#[test]
 fn c56_what_is_done_is_cut_back_before_what_was_cancelled_and_that_before_the_dead() {
     let shop = Shop::new();
     for n in 0..30 {
@@ -157,7 +137,6 @@ fn c56_what_is_done_is_cut_back_before_what_was_cancelled_and_that_before_the_de
     assert_eq!(kept, [(5, 10, 10), (0, 5, 10), (0, 0, 5)]);
 }
 
-#[test]
 fn a_completion_may_choose_how_long_its_record_is_kept() {
     let shop = Shop::new();
     let [gone, kept] = [1, 2].map(|n| shop.enqueue(task(n)));

@@ -1,14 +1,26 @@
 //! Looking: why a task is not running, pages that stay good while tasks move, counts, pause and resume.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
 use std::collections::BTreeSet;
 
+use crate::conformance::{Rule, rules};
+use crate::{Dice, Shop, secs, seeds, task};
 use aedb_queue::{
     Backoff, Cursor, DeadReason, Explanation, Filter, NewTask, RetentionLimits, Retry, StateKind, TaskId,
 };
-use aedb_tests::{Dice, Shop, secs, seeds, task};
 use futures::executor::block_on;
+
+/// The rules.
+pub(super) const RULES: &[Rule] = rules![
+    explain_tells_each_reason_apart,
+    a_paused_queue_serves_nothing_lets_what_runs_go_on_and_serves_again_when_resumed,
+    a_pause_of_one_queue_leaves_the_others_alone_and_holds_before_the_first_task,
+    counts_and_ages_are_those_of_the_records,
+    pages_over_all_records_see_each_task_that_stays_exactly_once_while_tasks_move,
+    pages_of_a_state_see_each_task_that_stays_in_it_exactly_once_while_others_leave,
+    a_filter_by_state_name_and_time_finds_exactly_those,
+    a_record_says_all_that_was_given_and_what_happened,
+    a_check_of_a_sound_queue_is_clean_and_repair_changes_nothing,
+];
 
 fn explain(shop: &Shop, id: TaskId) -> Explanation {
     let explanation = block_on(shop.queue.explain(id)).unwrap();
@@ -21,7 +33,6 @@ fn waiting(ahead: u64) -> Explanation {
     Explanation::Waiting { ahead, unserved: None }
 }
 
-#[test]
 fn explain_tells_each_reason_apart() {
     let shop = Shop::new();
     let now = shop.now();
@@ -55,7 +66,6 @@ fn explain_tells_each_reason_apart() {
     assert_eq!(explain(&shop, ids[2]), Explanation::Cancelled { at: now });
 }
 
-#[test]
 fn a_paused_queue_serves_nothing_lets_what_runs_go_on_and_serves_again_when_resumed() {
     let shop = Shop::new();
     let ids: Vec<_> = (0..3).map(|n| shop.enqueue(task(n))).collect();
@@ -75,7 +85,6 @@ fn a_paused_queue_serves_nothing_lets_what_runs_go_on_and_serves_again_when_resu
     assert_eq!(shop.claim(9).iter().map(|claim| claim.id).collect::<Vec<_>>()[..2], ids[1..]);
 }
 
-#[test]
 fn a_pause_of_one_queue_leaves_the_others_alone_and_holds_before_the_first_task() {
     let shop = Shop::new();
     block_on(shop.queue.pause()).unwrap();
@@ -83,10 +92,9 @@ fn a_pause_of_one_queue_leaves_the_others_alone_and_holds_before_the_first_task(
     assert!(shop.claim(9).is_empty());
     let other = shop.db.queue("other").unwrap();
     block_on(other.enqueue(task(1))).unwrap();
-    assert_eq!(block_on(other.claim(aedb_tests::claims("w"))).unwrap().len(), 1);
+    assert_eq!(block_on(other.claim(crate::claims("w"))).unwrap().len(), 1);
 }
 
-#[test]
 fn counts_and_ages_are_those_of_the_records() {
     let shop = Shop::new();
     let start = shop.now();
@@ -126,7 +134,6 @@ fn stir(shop: &Shop, dice: &mut Dice) {
     }
 }
 
-#[test]
 fn pages_over_all_records_see_each_task_that_stays_exactly_once_while_tasks_move() {
     seeds(30, |seed| {
         let (shop, mut dice) = (Shop::new(), Dice::new(seed));
@@ -146,7 +153,6 @@ fn pages_over_all_records_see_each_task_that_stays_exactly_once_while_tasks_move
     });
 }
 
-#[test]
 fn pages_of_a_state_see_each_task_that_stays_in_it_exactly_once_while_others_leave() {
     let shop = Shop::new();
     let ids: Vec<_> = (0..60).map(|n| shop.enqueue(task(n).priority(n % 3))).collect();
@@ -163,7 +169,6 @@ fn pages_of_a_state_see_each_task_that_stays_in_it_exactly_once_while_others_lea
     assert!(ids.iter().all(|id| once.contains(id) || taken.contains(id)));
 }
 
-#[test]
 fn a_filter_by_state_name_and_time_finds_exactly_those() {
     let shop = Shop::new();
     let start = shop.now();
@@ -187,7 +192,6 @@ fn a_filter_by_state_name_and_time_finds_exactly_those() {
     assert_eq!(count(Filter::state(StateKind::InFlight)), 0);
 }
 
-#[test]
 fn a_record_says_all_that_was_given_and_what_happened() {
     let shop = Shop::new();
     let new = task(7).priority(3).max_attempts(4).idempotency_key("k").metadata("tenant", "ada").metadata("a", "");
@@ -201,7 +205,6 @@ fn a_record_says_all_that_was_given_and_what_happened() {
     assert_eq!(claim.metadata.iter().map(|(k, v)| (&**k, &**v)).collect::<Vec<_>>(), [("tenant", "ada"), ("a", "")]);
 }
 
-#[test]
 fn a_check_of_a_sound_queue_is_clean_and_repair_changes_nothing() {
     seeds(20, |seed| {
         let (shop, mut dice) = (Shop::new(), Dice::new(seed));

@@ -1,10 +1,18 @@
 //! Deaths that no worker decided: each is told by one sweep, whoever brought it about. And deaths that one did: foreseen.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
+use crate::conformance::{Rule, rules};
+use crate::{Shop, secs, task};
 use aedb_queue::{RetentionLimits, Retry, StateKind, SweepReport, TaskId};
-use aedb_tests::{Shop, secs, task};
 use futures::executor::block_on;
+
+/// The rules.
+pub(super) const RULES: &[Rule] = rules![
+    a_sweep_tells_the_tasks_that_it_made_dead_and_only_once,
+    a_death_in_a_claim_is_told_by_the_next_sweep_and_by_no_other,
+    a_sweep_tells_no_more_deaths_than_its_steps_and_says_that_there_are_more,
+    deaths_that_a_worker_decided_are_not_told,
+    a_claim_tells_beforehand_whether_a_failure_is_its_task_s_last,
+];
 
 fn sweep(shop: &Shop, steps: usize) -> SweepReport {
     block_on(shop.queue.sweep(RetentionLimits { steps, ..Default::default() })).unwrap()
@@ -18,7 +26,6 @@ fn doomed(shop: &Shop, tasks: u64) -> Vec<TaskId> {
     ids
 }
 
-#[test]
 fn a_sweep_tells_the_tasks_that_it_made_dead_and_only_once() {
     let shop = Shop::new();
     let lives = shop.enqueue(task(0).max_lost_leases(2));
@@ -30,7 +37,6 @@ fn a_sweep_tells_the_tasks_that_it_made_dead_and_only_once() {
     assert_eq!(shop.state(lives).kind(), StateKind::Ready);
 }
 
-#[test]
 fn a_death_in_a_claim_is_told_by_the_next_sweep_and_by_no_other() {
     let shop = Shop::new();
     let died = doomed(&shop, 3);
@@ -42,7 +48,6 @@ fn a_death_in_a_claim_is_told_by_the_next_sweep_and_by_no_other() {
     assert_eq!(sweep(&shop, 10_000).died, []);
 }
 
-#[test]
 fn a_sweep_tells_no_more_deaths_than_its_steps_and_says_that_there_are_more() {
     let shop = Shop::new();
     let died = doomed(&shop, 5);
@@ -56,7 +61,6 @@ fn a_sweep_tells_no_more_deaths_than_its_steps_and_says_that_there_are_more() {
     assert_eq!(told, died);
 }
 
-#[test]
 fn deaths_that_a_worker_decided_are_not_told() {
     let shop = Shop::new();
     for n in 0..3 {
@@ -69,7 +73,6 @@ fn deaths_that_a_worker_decided_are_not_told() {
     assert_eq!(sweep(&shop, 10_000).died, []);
 }
 
-#[test]
 fn a_claim_tells_beforehand_whether_a_failure_is_its_task_s_last() {
     let shop = Shop::new();
     shop.enqueue(task(1).max_attempts(2));

@@ -1,13 +1,28 @@
 //! Leases by name: every row of the table of contract rule 17.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
+use crate::conformance::{Rule, rules};
+use crate::{Shop, secs};
 use aedb_queue::{
     Effects, ErrorKind, FencedCommit, HeldLease, Json, Lease, LeaseLength, LeaseLoss, LeaseOutcome, LeaseRecord,
     RenewOutcome,
 };
-use aedb_tests::{Shop, secs};
 use futures::executor::block_on;
+
+/// The rules.
+pub(super) const RULES: &[Rule] = rules![
+    acquire_takes_what_is_free_released_run_out_or_own_with_a_greater_token,
+    acquire_of_what_somebody_else_holds_says_who_and_until_when_and_changes_nothing,
+    renew_is_lost_unless_held_and_then_extends_and_never_shortens,
+    release_clears_the_owner_keeps_the_token_and_may_be_repeated,
+    a_guarded_commit_applies_only_while_held,
+    with_a_token_that_is_not_current_every_call_is_lost_or_does_nothing,
+    an_owner_that_acquires_again_makes_its_own_older_token_worthless,
+    a_guarded_commit_whose_assertion_fails_applies_nothing_and_keeps_the_lease,
+    a_guarded_commit_enqueues_with_its_writes,
+    a_lease_runs_out_at_its_instant_and_not_a_microsecond_before,
+    leases_are_apart_by_name_and_scope_and_show_their_note,
+    a_key_of_the_application_never_touches_a_lease,
+];
 
 const LENGTH: LeaseLength = LeaseLength::secs(30);
 const LOST: FencedCommit = FencedCommit::LeaseLost(LeaseLoss::TakenOver);
@@ -39,7 +54,6 @@ fn lease_in(shop: &Shop, state: &str) -> (Lease, HeldLease) {
     (lease, held)
 }
 
-#[test]
 fn acquire_takes_what_is_free_released_run_out_or_own_with_a_greater_token() {
     let shop = Shop::new();
     assert_eq!(block_on(shop.db.lease("never").unwrap().status()).unwrap(), None);
@@ -53,7 +67,6 @@ fn acquire_takes_what_is_free_released_run_out_or_own_with_a_greater_token() {
     }
 }
 
-#[test]
 fn acquire_of_what_somebody_else_holds_says_who_and_until_when_and_changes_nothing() {
     let shop = Shop::new();
     let (lease, held) = lease_in(&shop, "held");
@@ -64,7 +77,6 @@ fn acquire_of_what_somebody_else_holds_says_who_and_until_when_and_changes_nothi
     assert_eq!(status(&lease), before);
 }
 
-#[test]
 fn renew_is_lost_unless_held_and_then_extends_and_never_shortens() {
     let shop = Shop::new();
     for state in ["released", "run out"] {
@@ -79,7 +91,6 @@ fn renew_is_lost_unless_held_and_then_extends_and_never_shortens() {
     assert_eq!((status(&lease).until, status(&lease).token), (until, held.token));
 }
 
-#[test]
 fn release_clears_the_owner_keeps_the_token_and_may_be_repeated() {
     let shop = Shop::new();
     let (lease, held) = lease_in(&shop, "held");
@@ -89,7 +100,6 @@ fn release_clears_the_owner_keeps_the_token_and_may_be_repeated() {
     }
 }
 
-#[test]
 fn a_guarded_commit_applies_only_while_held() {
     let shop = Shop::new();
     for state in ["released", "run out"] {
@@ -101,7 +111,6 @@ fn a_guarded_commit_applies_only_while_held() {
     assert_eq!(shop.key("held").as_deref(), Some("written"));
 }
 
-#[test]
 fn with_a_token_that_is_not_current_every_call_is_lost_or_does_nothing() {
     let shop = Shop::new();
     let (lease, old) = lease_in(&shop, "run out");
@@ -118,7 +127,6 @@ fn with_a_token_that_is_not_current_every_call_is_lost_or_does_nothing() {
     assert!(commit(&lease, &new, "k").is_applied());
 }
 
-#[test]
 fn an_owner_that_acquires_again_makes_its_own_older_token_worthless() {
     let shop = Shop::new();
     let (lease, old) = lease_in(&shop, "held");
@@ -127,7 +135,6 @@ fn an_owner_that_acquires_again_makes_its_own_older_token_worthless() {
     assert!(commit(&lease, &new, "k").is_applied());
 }
 
-#[test]
 fn a_guarded_commit_whose_assertion_fails_applies_nothing_and_keeps_the_lease() {
     let shop = Shop::new();
     let (lease, held) = lease_in(&shop, "held");
@@ -137,16 +144,14 @@ fn a_guarded_commit_whose_assertion_fails_applies_nothing_and_keeps_the_lease() 
     assert!(commit(&lease, &held, "a").is_applied());
 }
 
-#[test]
 fn a_guarded_commit_enqueues_with_its_writes() {
     let shop = Shop::new();
     let (lease, held) = lease_in(&shop, "held");
-    let effects = Effects::new().enqueue("q", aedb_tests::task(1)).put("tick", "1");
+    let effects = Effects::new().enqueue("q", crate::task(1)).put("tick", "1");
     assert!(block_on(lease.guarded_commit(&held, effects)).unwrap().is_applied());
     assert_eq!(shop.claim(9).len(), 1);
 }
 
-#[test]
 fn a_lease_runs_out_at_its_instant_and_not_a_microsecond_before() {
     let shop = Shop::new();
     let (lease, held) = lease_in(&shop, "held");
@@ -156,7 +161,6 @@ fn a_lease_runs_out_at_its_instant_and_not_a_microsecond_before() {
     assert_eq!(commit(&lease, &held, "k"), LOST);
 }
 
-#[test]
 fn leases_are_apart_by_name_and_scope_and_show_their_note() {
     let shop = Shop::new();
     let [a, b] = ["a", "b"].map(|name| shop.db.lease(name).unwrap());
@@ -172,7 +176,6 @@ fn leases_are_apart_by_name_and_scope_and_show_their_note() {
     assert_eq!((status(&a).note, status(&a).token > held.token), (Some(Json::of("host 7").unwrap()), true));
 }
 
-#[test]
 fn a_key_of_the_application_never_touches_a_lease() {
     let shop = Shop::new();
     let (lease, held) = lease_in(&shop, "held");

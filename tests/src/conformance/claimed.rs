@@ -1,11 +1,15 @@
 //! What a claimed task carries, and one made by hand.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
+use crate::conformance::{Rule, rules};
+use crate::{Shop, task};
 use aedb_queue::{ClaimedTask, FencedCommit, Json, LeaseLoss};
-use aedb_tests::{Shop, task};
 
-#[test]
+/// The rules.
+pub(super) const RULES: &[Rule] = rules![
+    a_claim_carries_the_metadata_and_both_budgets,
+    a_detached_task_looks_like_a_first_attempt_and_no_store_takes_a_write_from_it,
+];
+
 fn a_claim_carries_the_metadata_and_both_budgets() {
     let shop = Shop::new();
     shop.enqueue(task(1).metadata("trace", "7").max_attempts(3).max_lost_leases(2));
@@ -17,7 +21,6 @@ fn a_claim_carries_the_metadata_and_both_budgets() {
     assert_eq!(shop.claim_one().counters.failures, 1);
 }
 
-#[test]
 fn a_detached_task_looks_like_a_first_attempt_and_no_store_takes_a_write_from_it() {
     let shop = Shop::new();
     let mut detached = ClaimedTask::detached("q", "n", Json::null());

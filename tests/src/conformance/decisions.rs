@@ -1,20 +1,29 @@
 //! Discard and continue: the two decisions that neither complete a task nor fail it.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
+use crate::conformance::{Rule, rules};
+use crate::{Shop, secs, task};
 use aedb_queue::limits::{ERROR_BYTES, PAYLOAD_BYTES};
 use aedb_queue::{
     Due, Effects, ErrorKind, Explanation, FencedCommit, Json, LeaseLength, LeaseLoss, RetentionLimits, StateKind,
     TaskState,
 };
-use aedb_tests::{Shop, secs, task};
 use futures::executor::block_on;
+
+/// The rules.
+pub(super) const RULES: &[Rule] = rules![
+    a_discarded_task_is_cancelled_and_its_record_and_explain_say_why,
+    a_second_discard_tells_that_the_first_was_applied_and_a_stale_one_changes_nothing,
+    a_long_reason_is_cut_and_a_discarded_task_can_be_retried,
+    a_continued_task_is_the_same_one_with_a_new_payload_a_fresh_start_and_its_old_place,
+    a_continued_task_may_be_due_later_and_then_waits_for_that_and_not_for_an_old_failure,
+    a_continue_that_is_stale_too_large_or_refused_by_an_assertion_leaves_everything,
+    a_finished_record_that_is_not_kept_goes_with_its_discard,
+];
 
 fn json(text: &str) -> Json {
     Json::of(text).unwrap()
 }
 
-#[test]
 fn a_discarded_task_is_cancelled_and_its_record_and_explain_say_why() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1).keep_done(secs(60)));
@@ -32,7 +41,6 @@ fn a_discarded_task_is_cancelled_and_its_record_and_explain_say_why() {
     assert_eq!(block_on(shop.queue.get(id)).unwrap(), None);
 }
 
-#[test]
 fn a_second_discard_tells_that_the_first_was_applied_and_a_stale_one_changes_nothing() {
     let shop = Shop::new();
     shop.enqueue(task(1));
@@ -47,7 +55,6 @@ fn a_second_discard_tells_that_the_first_was_applied_and_a_stale_one_changes_not
     assert_eq!(shop.record(claim.id).failures.len(), 1);
 }
 
-#[test]
 fn a_long_reason_is_cut_and_a_discarded_task_can_be_retried() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1));
@@ -58,7 +65,6 @@ fn a_long_reason_is_cut_and_a_discarded_task_can_be_retried() {
     assert_eq!(shop.claim_one().counters.attempts, 2);
 }
 
-#[test]
 fn a_continued_task_is_the_same_one_with_a_new_payload_a_fresh_start_and_its_old_place() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1).max_attempts(2).idempotency_key("walk").priority(3));
@@ -88,7 +94,6 @@ fn a_continued_task_is_the_same_one_with_a_new_payload_a_fresh_start_and_its_old
     assert_eq!((twice.id, twice.deduplicated, twice.differs), (id, true, false));
 }
 
-#[test]
 fn a_continued_task_may_be_due_later_and_then_waits_for_that_and_not_for_an_old_failure() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1));
@@ -104,7 +109,6 @@ fn a_continued_task_may_be_due_later_and_then_waits_for_that_and_not_for_an_old_
     assert_eq!(shop.claim_one().id, id);
 }
 
-#[test]
 fn a_continue_that_is_stale_too_large_or_refused_by_an_assertion_leaves_everything() {
     let shop = Shop::new();
     shop.enqueue(task(1));
@@ -123,7 +127,6 @@ fn a_continue_that_is_stale_too_large_or_refused_by_an_assertion_leaves_everythi
     assert!(shop.complete(&claim).is_applied());
 }
 
-#[test]
 fn a_finished_record_that_is_not_kept_goes_with_its_discard() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1).keep_done(secs(0)));

@@ -2,8 +2,6 @@
 //!
 //! The clock stands, and the writer never looks by itself: what answers is the commit, or the clock when it is moved.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
 use std::pin::Pin;
 
 use aedb_queue::{
@@ -120,7 +118,7 @@ fn what_has_ended_what_never_was_and_a_wait_of_no_time_are_answered_at_once() {
 
 #[test]
 fn an_inline_database_answers_what_is_so_now() {
-    let shop = Shop::embedded();
+    let shop = Shop::new();
     let id = shop.enqueue(task(1));
     let answer = block_on(shop.queue.wait_for(id, secs(60))).unwrap();
     assert_eq!(answer, WaitOutcome::Pending(StateKind::Ready));

@@ -1,11 +1,19 @@
 //! Notes of leases, and listing leases by prefix.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
+use crate::conformance::{Rule, rules};
+use crate::{Shop, secs};
 use aedb_queue::limits::NOTE_BYTES;
 use aedb_queue::{Cursor, ErrorKind, HeldLease, Json, LeaseLength, LeaseOutcome, Scope};
-use aedb_tests::{Shop, secs};
 use futures::executor::block_on;
+
+/// The rules.
+pub(super) const RULES: &[Rule] = rules![
+    a_renewal_keeps_the_note_an_acquire_replaces_it_and_a_release_drops_it,
+    a_note_has_at_most_64_kib,
+    leases_are_listed_by_prefix_in_the_order_of_their_names,
+    pages_go_on_where_the_last_one_ended_and_long_notes_make_them_shorter,
+    only_who_may_read_the_scope_may_list_its_leases,
+];
 
 const LENGTH: LeaseLength = LeaseLength::secs(30);
 
@@ -29,7 +37,6 @@ fn names(scope: &Scope, prefix: &str) -> Vec<String> {
     page.leases.iter().map(|lease| lease.name.to_string()).collect()
 }
 
-#[test]
 fn a_renewal_keeps_the_note_an_acquire_replaces_it_and_a_release_drops_it() {
     let shop = Shop::new();
     let scope = shop.db.default_scope();
@@ -49,7 +56,6 @@ fn a_renewal_keeps_the_note_an_acquire_replaces_it_and_a_release_drops_it() {
     assert_eq!(note(&scope, "a"), None);
 }
 
-#[test]
 fn a_note_has_at_most_64_kib() {
     let shop = Shop::new();
     let scope = shop.db.default_scope();
@@ -60,7 +66,6 @@ fn a_note_has_at_most_64_kib() {
     assert!(error.to_string().contains("lease note bytes") && error.to_string().contains("65537"), "{error}");
 }
 
-#[test]
 fn leases_are_listed_by_prefix_in_the_order_of_their_names() {
     let shop = Shop::new();
     let scope = shop.db.default_scope();
@@ -73,7 +78,6 @@ fn leases_are_listed_by_prefix_in_the_order_of_their_names() {
     assert_eq!(names(&scope, "none"), [""; 0]);
 }
 
-#[test]
 fn pages_go_on_where_the_last_one_ended_and_long_notes_make_them_shorter() {
     let shop = Shop::new();
     let scope = shop.db.default_scope();
@@ -97,7 +101,6 @@ fn pages_go_on_where_the_last_one_ended_and_long_notes_make_them_shorter() {
     assert!(block_on(scope.leases("w:", None, 0)).unwrap().leases.is_empty());
 }
 
-#[test]
 fn only_who_may_read_the_scope_may_list_its_leases() {
     let shop = Shop::new();
     let eve = shop.db.default_scope().as_caller("eve").unwrap();

@@ -1,13 +1,25 @@
 //! Amend: what it changes, what that does to the order and to the budget, and what it leaves alone.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
+use crate::conformance::{Rule, rules};
+use crate::{Shop, secs, task};
 use aedb_queue::{
     Amendment, Backoff, ClaimedTask, DeadReason, Due, ErrorKind, FencedCommit, NewTask, RetentionLimits, Retry,
     StateKind, TaskId, TaskState,
 };
-use aedb_tests::{Shop, secs, task};
 use futures::executor::block_on;
+
+/// The rules.
+pub(super) const RULES: &[Rule] = rules![
+    a_task_whose_priority_changes_moves_and_keeps_its_place_among_equals,
+    a_task_in_flight_keeps_its_lease_and_its_new_priority_counts_when_it_is_back,
+    a_new_backoff_counts_from_the_next_failure,
+    c21_attempts_below_the_failures_make_a_waiting_task_dead_at_once_and_a_sweep_tells,
+    c21_a_claim_serves_the_others_past_tasks_whose_attempts_were_lowered_in_flight,
+    c21_a_task_in_flight_whose_attempts_are_lowered_may_complete_and_dies_of_its_next_failure,
+    more_attempts_spare_a_task_that_would_have_died,
+    no_attempts_at_all_are_refused_by_value_and_nothing_changes,
+    a_task_that_dies_of_an_amendment_holds_its_key_to_the_end_of_its_window,
+];
 
 fn amend(shop: &Shop, id: TaskId, amendment: Amendment) -> bool {
     block_on(shop.queue.amend(id, amendment)).unwrap()
@@ -36,7 +48,6 @@ fn failed(shop: &Shop, times: u32, task: NewTask) -> ClaimedTask {
     claim
 }
 
-#[test]
 fn a_task_whose_priority_changes_moves_and_keeps_its_place_among_equals() {
     let shop = Shop::new();
     let ids: Vec<_> = [5, 5, 5, 1].map(|priority| shop.enqueue(task(1).priority(priority))).into();
@@ -50,7 +61,6 @@ fn a_task_whose_priority_changes_moves_and_keeps_its_place_among_equals() {
     assert_eq!(served(1), [(later, u64::MAX)], "its instant stays, its rank at that instant is new");
 }
 
-#[test]
 fn a_task_in_flight_keeps_its_lease_and_its_new_priority_counts_when_it_is_back() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1));
@@ -62,7 +72,6 @@ fn a_task_in_flight_keeps_its_lease_and_its_new_priority_counts_when_it_is_back(
     assert_eq!(shop.claim_one().id, id);
 }
 
-#[test]
 fn a_new_backoff_counts_from_the_next_failure() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1).backoff(Backoff::fixed(secs(60))));
@@ -75,7 +84,6 @@ fn a_new_backoff_counts_from_the_next_failure() {
     assert_eq!(shop.state(id), TaskState::Scheduled { due: shop.now().saturating_add(secs(5)) });
 }
 
-#[test]
 fn c21_attempts_below_the_failures_make_a_waiting_task_dead_at_once_and_a_sweep_tells() {
     for (delay, state) in [(0, StateKind::Ready), (9, StateKind::Scheduled)] {
         let shop = Shop::new();
@@ -93,7 +101,6 @@ fn c21_attempts_below_the_failures_make_a_waiting_task_dead_at_once_and_a_sweep_
     }
 }
 
-#[test]
 fn c21_a_claim_serves_the_others_past_tasks_whose_attempts_were_lowered_in_flight() {
     let shop = Shop::new();
     let spent: Vec<_> = (0..3).map(|n| failed(&shop, 2, task(n).priority(9))).collect();
@@ -108,7 +115,6 @@ fn c21_a_claim_serves_the_others_past_tasks_whose_attempts_were_lowered_in_fligh
     assert_eq!(died(&shop), spent.iter().map(|claim| claim.id).collect::<Vec<_>>());
 }
 
-#[test]
 fn c21_a_task_in_flight_whose_attempts_are_lowered_may_complete_and_dies_of_its_next_failure() {
     let shop = Shop::new();
     let [completes, fails] = [0, 1].map(|n| failed(&shop, 2, task(n)));
@@ -122,7 +128,6 @@ fn c21_a_task_in_flight_whose_attempts_are_lowered_may_complete_and_dies_of_its_
     assert_eq!((shop.counters(fails.id).failures, died(&shop)), (3, vec![]));
 }
 
-#[test]
 fn more_attempts_spare_a_task_that_would_have_died() {
     let shop = Shop::new();
     let claim = failed(&shop, 2, task(1).max_attempts(3));
@@ -133,7 +138,6 @@ fn more_attempts_spare_a_task_that_would_have_died() {
     assert!(shop.claim_one().would_die(&Retry::ByPolicy));
 }
 
-#[test]
 fn no_attempts_at_all_are_refused_by_value_and_nothing_changes() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1).priority(3));
@@ -145,7 +149,6 @@ fn no_attempts_at_all_are_refused_by_value_and_nothing_changes() {
     assert!(!amend(&shop, TaskId::from_u64(1), attempts(1)), "there is no such task");
 }
 
-#[test]
 fn a_task_that_dies_of_an_amendment_holds_its_key_to_the_end_of_its_window() {
     let shop = Shop::new();
     let keyed = || task(1).idempotency_key_for("k", secs(60));

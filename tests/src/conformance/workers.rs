@@ -1,10 +1,19 @@
 //! Live workers: who is announced, and what explain says when none of them knows a name.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
+use crate::conformance::{Rule, rules};
+use crate::{Shop, secs, task};
 use aedb_queue::{ErrorKind, Explanation, HeldLease, Json, LeaseLength, LeaseOutcome, LiveWorker, NewTask, TaskId};
-use aedb_tests::{Shop, secs, task};
 use futures::executor::block_on;
+
+/// The rules.
+pub(super) const RULES: &[Rule] = rules![
+    a_worker_is_live_from_its_announcement_until_that_runs_out_or_is_released,
+    explain_says_nothing_of_workers_where_none_was_ever_announced,
+    explain_says_when_no_live_worker_knows_the_name_of_a_ready_or_scheduled_task,
+    a_note_of_another_form_is_an_empty_one,
+    announcements_that_ended_a_day_ago_are_forgotten_and_their_tokens_still_grow,
+    only_who_may_read_the_scope_may_see_its_workers,
+];
 
 const LENGTH: LeaseLength = LeaseLength::secs(60);
 
@@ -33,7 +42,6 @@ fn unserved(shop: &Shop, id: TaskId) -> Option<String> {
     unserved.as_ref().map(|name| name.to_string())
 }
 
-#[test]
 fn a_worker_is_live_from_its_announcement_until_that_runs_out_or_is_released() {
     let shop = Shop::new();
     let (a, _) = (announce(&shop, "a", "q", "n"), announce(&shop, "b", "q", "n"));
@@ -54,7 +62,6 @@ fn a_worker_is_live_from_its_announcement_until_that_runs_out_or_is_released() {
     assert_eq!(live(&shop), [""; 0]);
 }
 
-#[test]
 fn explain_says_nothing_of_workers_where_none_was_ever_announced() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1));
@@ -66,7 +73,6 @@ fn explain_says_nothing_of_workers_where_none_was_ever_announced() {
     assert_eq!(unserved(&shop, id), None);
 }
 
-#[test]
 fn explain_says_when_no_live_worker_knows_the_name_of_a_ready_or_scheduled_task() {
     let shop = Shop::new();
     let (ready, later) = (shop.enqueue(task(1)), shop.enqueue(task(1).delay(secs(600))));
@@ -82,7 +88,6 @@ fn explain_says_when_no_live_worker_knows_the_name_of_a_ready_or_scheduled_task(
     assert_eq!((unserved(&shop, ready), unserved(&shop, other)), (Some("n".into()), None));
 }
 
-#[test]
 fn a_note_of_another_form_is_an_empty_one() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1));
@@ -95,7 +100,6 @@ fn a_note_of_another_form_is_an_empty_one() {
     assert_eq!(unserved(&shop, id), Some("n".into()));
 }
 
-#[test]
 fn announcements_that_ended_a_day_ago_are_forgotten_and_their_tokens_still_grow() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1));
@@ -111,7 +115,6 @@ fn announcements_that_ended_a_day_ago_are_forgotten_and_their_tokens_still_grow(
     assert_eq!(block_on(old.renew(&held[7], LENGTH)).unwrap(), aedb_queue::RenewOutcome::Lost);
 }
 
-#[test]
 fn only_who_may_read_the_scope_may_see_its_workers() {
     let shop = Shop::new();
     let eve = shop.db.default_scope().as_caller("eve").unwrap();

@@ -1,20 +1,25 @@
 //! Fencing: who lost the lease changes nothing, and of all who want to take a task over exactly one does.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
-use std::sync::Barrier;
-use std::thread;
-
+use crate::conformance::{Rule, rules};
+use crate::{Shop, secs, task};
 use aedb_queue::{
-    Completion, Db, Due, Effects, FencedCommit, HeartbeatOutcome, Json, LeaseLength, LeaseLoss, ManualClock,
-    RetentionLimits, TaskState,
+    Completion, Due, Effects, FencedCommit, HeartbeatOutcome, Json, LeaseLength, LeaseLoss, RetentionLimits, TaskState,
 };
-use aedb_tests::{Shop, claims, secs, task};
 use futures::executor::block_on;
+
+/// The rules.
+pub(super) const RULES: &[Rule] = rules![
+    c08_a_worker_that_slept_through_its_lease_changes_nothing_and_the_next_owner_completes,
+    c08_a_second_completion_with_the_same_claim_is_harmless_and_tells,
+    c03_a_sweep_after_the_owner_ended_it_resurrects_nothing,
+    c03_a_sweep_after_another_worker_took_over_takes_nothing_from_it,
+    c15_an_owner_that_gets_its_own_task_again_completes_only_with_the_new_token,
+    tokens_only_grow_through_failure_release_snooze_retry_and_cancel,
+    a_task_that_was_deleted_is_gone_for_its_old_owner,
+];
 
 const LOST: FencedCommit = FencedCommit::LeaseLost(LeaseLoss::TakenOver);
 
-#[test]
 fn c08_a_worker_that_slept_through_its_lease_changes_nothing_and_the_next_owner_completes() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1));
@@ -37,7 +42,6 @@ fn c08_a_worker_that_slept_through_its_lease_changes_nothing_and_the_next_owner_
     assert!(shop.claim(9).is_empty());
 }
 
-#[test]
 fn c08_a_second_completion_with_the_same_claim_is_harmless_and_tells() {
     let shop = Shop::new();
     shop.enqueue(task(1));
@@ -49,7 +53,6 @@ fn c08_a_second_completion_with_the_same_claim_is_harmless_and_tells() {
     assert_eq!(shop.key("twice"), None);
 }
 
-#[test]
 fn c03_a_sweep_after_the_owner_ended_it_resurrects_nothing() {
     for ends_well in [true, false] {
         let shop = Shop::new();
@@ -64,7 +67,6 @@ fn c03_a_sweep_after_the_owner_ended_it_resurrects_nothing() {
     }
 }
 
-#[test]
 fn c03_a_sweep_after_another_worker_took_over_takes_nothing_from_it() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1));
@@ -76,38 +78,6 @@ fn c03_a_sweep_after_another_worker_took_over_takes_nothing_from_it() {
     assert_eq!(shop.record(id), before);
 }
 
-#[test]
-fn c13_of_many_claims_and_sweeps_at_once_one_takes_a_lost_task_over() {
-    for _ in 0..20 {
-        let clock = ManualClock::default();
-        let shop = Shop::on(Db::builder().clock(clock.clone()).memory().unwrap(), clock);
-        let id = shop.enqueue(task(1));
-        let first = shop.claim_one();
-        shop.outlive_leases();
-        let start = Barrier::new(8);
-        let taken: usize = thread::scope(|scope| {
-            let threads: Vec<_> = (0..8)
-                .map(|n| {
-                    let (queue, start) = (&shop.queue, &start);
-                    scope.spawn(move || {
-                        start.wait();
-                        if n % 2 == 0 {
-                            block_on(queue.sweep(RetentionLimits::default())).unwrap();
-                            return 0;
-                        }
-                        block_on(queue.claim(claims(&format!("w{n}")))).unwrap().len()
-                    })
-                })
-                .collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
-        });
-        let record = shop.record(id);
-        assert_eq!((taken, record.counters.lost_leases, record.counters.deliveries), (1, 1, 2));
-        assert_eq!(record.token.as_u64(), first.token.as_u64() + 1);
-    }
-}
-
-#[test]
 fn c15_an_owner_that_gets_its_own_task_again_completes_only_with_the_new_token() {
     let shop = Shop::new();
     shop.enqueue(task(1));
@@ -118,7 +88,6 @@ fn c15_an_owner_that_gets_its_own_task_again_completes_only_with_the_new_token()
     assert!(shop.complete(&new).is_applied());
 }
 
-#[test]
 fn tokens_only_grow_through_failure_release_snooze_retry_and_cancel() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1).backoff(aedb_queue::Backoff::none()));
@@ -148,7 +117,6 @@ fn tokens_only_grow_through_failure_release_snooze_retry_and_cancel() {
     }
 }
 
-#[test]
 fn a_task_that_was_deleted_is_gone_for_its_old_owner() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1));

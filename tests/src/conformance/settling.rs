@@ -1,13 +1,22 @@
 //! Batches and assertions: each item of a settle stands alone, and a commit that is refused leaves the lease.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
+use crate::conformance::{Rule, rules};
+use crate::{Shop, secs, task};
 use aedb_queue::{
     Backoff, ClaimedTask, Completion, Decision, Due, Effects, ErrorKind, FencedCommit, Heartbeat, HeartbeatOutcome,
     Json, LeaseLength, Retry, Settlement, StateKind,
 };
-use aedb_tests::{Shop, secs, task};
 use futures::executor::block_on;
+
+/// The rules.
+pub(super) const RULES: &[Rule] = rules![
+    c54_each_item_of_a_settle_stands_alone,
+    the_same_claim_twice_in_one_settle_applies_once,
+    assertions_look_at_the_state_before_the_commit_and_items_see_those_before_them,
+    an_enqueue_whose_assertion_fails_leaves_nothing,
+    c61_c63_heartbeats_of_a_batch_stand_alone_and_the_last_progress_is_seen_after_a_failure,
+    c31_a_chain_of_follow_ups_has_one_link_at_any_time,
+];
 
 fn enqueue(shop: &Shop, tasks: u64) {
     for n in 0..tasks {
@@ -19,7 +28,6 @@ fn completes(claim: &ClaimedTask, effects: Effects) -> Settlement {
     Settlement::new(claim, Decision::Complete(Completion::new().effects(effects)))
 }
 
-#[test]
 fn c54_each_item_of_a_settle_stands_alone() {
     let shop = Shop::new();
     enqueue(&shop, 6);
@@ -45,7 +53,6 @@ fn c54_each_item_of_a_settle_stands_alone() {
     assert!(shop.complete(&claims[1]).is_applied() && shop.complete(&claims[2]).is_applied());
 }
 
-#[test]
 fn the_same_claim_twice_in_one_settle_applies_once() {
     let shop = Shop::new();
     shop.enqueue(task(1));
@@ -56,7 +63,6 @@ fn the_same_claim_twice_in_one_settle_applies_once() {
     assert_eq!((shop.key("a").is_some(), shop.key("b").is_some()), (true, false));
 }
 
-#[test]
 fn assertions_look_at_the_state_before_the_commit_and_items_see_those_before_them() {
     let shop = Shop::new();
     enqueue(&shop, 2);
@@ -67,7 +73,6 @@ fn assertions_look_at_the_state_before_the_commit_and_items_see_those_before_the
     assert_eq!(answers[1].as_ref().unwrap_err().kind(), ErrorKind::Conflict);
 }
 
-#[test]
 fn an_enqueue_whose_assertion_fails_leaves_nothing() {
     let shop = Shop::new();
     let effects = Effects::new().put("a", "1").enqueue("other", task(2)).assert_value("k", "v");
@@ -76,7 +81,6 @@ fn an_enqueue_whose_assertion_fails_leaves_nothing() {
     assert!(block_on(shop.db.default_scope().queues()).unwrap().is_empty());
 }
 
-#[test]
 fn c61_c63_heartbeats_of_a_batch_stand_alone_and_the_last_progress_is_seen_after_a_failure() {
     let shop = Shop::new();
     enqueue(&shop, 2);
@@ -93,7 +97,6 @@ fn c61_c63_heartbeats_of_a_batch_stand_alone_and_the_last_progress_is_seen_after
     assert_eq!(shop.claim_one().progress.unwrap().as_str(), "100");
 }
 
-#[test]
 fn c31_a_chain_of_follow_ups_has_one_link_at_any_time() {
     let shop = Shop::new();
     shop.enqueue(task(0));

@@ -1,13 +1,22 @@
 //! Callers: what a grant allows, and that everything else is refused before anything is written (contract rule 19).
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
+use crate::conformance::{Rule, rules};
+use crate::{Shop, claims, task};
 use aedb_queue::{
     Access, Amendment, Completion, Db, Effects, Error, ErrorKind, Filter, GrantTarget, KeyRange, LeaseLength,
     RetentionLimits, Scope,
 };
-use aedb_tests::{Shop, claims, task};
 use futures::executor::block_on;
+
+/// The rules.
+pub(super) const RULES: &[Rule] = rules![
+    a_caller_without_a_grant_can_do_nothing_and_leaves_nothing,
+    a_grant_to_read_reads_and_a_grant_to_write_does_both_until_it_is_taken_back,
+    a_grant_is_for_one_caller_one_scope_and_one_whole_name,
+    the_strongest_grant_that_fits_decides,
+    key_grants_hold_for_their_prefix_only,
+    effects_and_follow_ups_need_their_own_grants_and_a_denied_one_applies_nothing,
+];
 
 fn queue_target(queue: &str) -> GrantTarget {
     GrantTarget::Queue { project: "default".into(), scope: "default".into(), queue: queue.into() }
@@ -70,7 +79,6 @@ fn denied_on_lease(scope: &Scope) -> (bool, bool) {
     (denied(block_on(lease.status())), denied(block_on(lease.acquire("w", LeaseLength::secs(9)))))
 }
 
-#[test]
 fn a_caller_without_a_grant_can_do_nothing_and_leaves_nothing() {
     let shop = Shop::new();
     let scope = shop.db.default_scope().as_caller("ada").unwrap();
@@ -82,7 +90,6 @@ fn a_caller_without_a_grant_can_do_nothing_and_leaves_nothing() {
     assert_eq!(shop.key("k"), None);
 }
 
-#[test]
 fn a_grant_to_read_reads_and_a_grant_to_write_does_both_until_it_is_taken_back() {
     let project = || GrantTarget::Project("default".into());
     for (target, whole_scope) in [(queue_target("q"), false), (scope_target(), true), (project(), true)] {
@@ -102,7 +109,6 @@ fn a_grant_to_read_reads_and_a_grant_to_write_does_both_until_it_is_taken_back()
     }
 }
 
-#[test]
 fn a_grant_is_for_one_caller_one_scope_and_one_whole_name() {
     let shop = Shop::new();
     for target in ["", "q2", "Q"].map(queue_target) {
@@ -124,7 +130,6 @@ fn a_grant_is_for_one_caller_one_scope_and_one_whole_name() {
     }
 }
 
-#[test]
 fn the_strongest_grant_that_fits_decides() {
     let shop = Shop::new();
     let ada = shop.db.default_scope().as_caller("ada").unwrap();
@@ -133,7 +138,6 @@ fn the_strongest_grant_that_fits_decides() {
     assert_eq!(denied_on_q(&ada), (false, false));
 }
 
-#[test]
 fn key_grants_hold_for_their_prefix_only() {
     let shop = Shop::new();
     grant(&shop.db, keys_target("orders/"), Some(Access::Write));
@@ -149,7 +153,6 @@ fn key_grants_hold_for_their_prefix_only() {
     assert!(block_on(kv.scan(KeyRange::prefix("prices/"))).unwrap().is_empty());
 }
 
-#[test]
 fn effects_and_follow_ups_need_their_own_grants_and_a_denied_one_applies_nothing() {
     let shop = Shop::new();
     grant(&shop.db, queue_target("q"), Some(Access::Write));
@@ -165,16 +168,4 @@ fn effects_and_follow_ups_need_their_own_grants_and_a_denied_one_applies_nothing
     }
     assert_eq!(shop.key("k"), None);
     assert_eq!(block_on(shop.db.default_scope().queues()).unwrap(), ["q"]);
-}
-
-#[test]
-fn where_callers_are_required_nobody_is_anonymous() {
-    let db = Db::builder().inline().callers_required().memory().unwrap();
-    let (anonymous, ada) = (db.default_scope(), db.default_scope().as_caller("ada").unwrap());
-    assert_eq!((denied_on_q(&anonymous), denied_on_lease(&anonymous)), ((true, true), (true, true)));
-    assert!(denied(block_on(anonymous.kv().commit(Effects::new().put("k", "v")))));
-    assert!(denied(block_on(anonymous.queues())));
-    grant(&db, scope_target(), Some(Access::Write));
-    assert_eq!((denied_on_q(&ada), denied_on_lease(&ada)), ((false, false), (false, false)));
-    block_on(ada.kv().commit(Effects::new().put("k", "v"))).unwrap();
 }

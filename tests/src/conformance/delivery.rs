@@ -1,15 +1,30 @@
 //! Delivery: nothing is lost, nothing is early, nothing is served twice; order is priority, then first in, first out.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use aedb_queue::{
-    Amendment, Backoff, Completion, Db, Effects, ErrorKind, ManualClock, NewTask, RetentionLimits, TaskId, Timestamp,
-};
-use aedb_tests::{Dice, Shop, claims, secs, task};
+use crate::conformance::{Rule, rules};
+use crate::{Dice, Shop, claims, secs, task};
+use aedb_queue::{Amendment, Backoff, Completion, Effects, ErrorKind, NewTask, RetentionLimits, TaskId, Timestamp};
 use futures::executor::block_on;
+
+/// The rules.
+pub(super) const RULES: &[Rule] = rules![
+    c01_twenty_thousand_delayed_tasks_exist_once_at_every_step_of_their_promotion,
+    c09_a_delayed_task_is_claimed_by_nobody_before_it_is_due_and_by_one_after,
+    c09_one_microsecond_before_the_due_instant_is_too_early,
+    c33_priority_is_strict_and_whoever_waits_behind_it_is_seen_and_can_be_raised,
+    c34_a_task_that_failed_keeps_its_place_before_later_arrivals,
+    c35_a_claim_serves_the_highest_priority_of_a_thousand_due_tasks_of_any_name_and_due_instant,
+    c36_priorities_of_the_whole_range_sort_as_numbers_over_all_names,
+    c36_the_longest_delay_is_never_and_no_delay_is_now,
+    c54_a_batch_with_one_bad_task_enqueues_none,
+    c60_one_due_task_is_claimed_among_ten_thousand_that_are_due_in_a_year,
+    a_completion_and_its_result_effects_and_follow_ups_appear_together,
+    a_follow_up_whose_key_exists_is_left_out_and_does_not_block_the_completion,
+    a_claim_by_names_serves_only_those_in_priority_order,
+    ids_grow_though_the_clock_goes_back,
+];
 
 /// Claims until nothing is left, completing everything; answers the ids in the order of claims.
 fn drain(shop: &Shop) -> Vec<TaskId> {
@@ -26,7 +41,6 @@ fn drain(shop: &Shop) -> Vec<TaskId> {
     }
 }
 
-#[test]
 fn c01_twenty_thousand_delayed_tasks_exist_once_at_every_step_of_their_promotion() {
     let shop = Shop::new();
     let mut enqueued = BTreeSet::new();
@@ -48,26 +62,6 @@ fn c01_twenty_thousand_delayed_tasks_exist_once_at_every_step_of_their_promotion
     assert!(shop.claim(1).is_empty());
 }
 
-#[test]
-fn c01_a_file_that_is_closed_between_the_steps_of_promotion_keeps_each_task_once() {
-    let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::default());
-    let open = || {
-        let db = Db::builder().clock(clock.clone()).inline().exclusive().open(folder.path().join("q.aedb")).unwrap();
-        Shop::on(db, clock.clone())
-    };
-    block_on(open().queue.enqueue_batch((0..2_000).map(|n| task(n).delay(secs(1))).collect())).unwrap();
-    clock.advance(secs(1));
-    for done in 1..=4 {
-        let shop = open();
-        block_on(shop.queue.sweep(RetentionLimits { steps: 400, ..Default::default() })).unwrap();
-        let stats = block_on(shop.queue.stats()).unwrap();
-        assert_eq!((stats.ready, stats.scheduled), (400 * done, 2_000 - 400 * done));
-    }
-    let claimed = open().claim(10_000);
-    assert_eq!(claimed.iter().map(|claim| claim.id).collect::<BTreeSet<_>>().len(), 2_000);
-}
-
-#[test]
 fn c09_a_delayed_task_is_claimed_by_nobody_before_it_is_due_and_by_one_after() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1).delay(secs(7_200)));
@@ -81,7 +75,6 @@ fn c09_a_delayed_task_is_claimed_by_nobody_before_it_is_due_and_by_one_after() {
     assert_eq!(claimed.iter().map(|claim| (claim.id, claim.counters.attempts)).collect::<Vec<_>>(), [(id, 1)]);
 }
 
-#[test]
 fn c09_one_microsecond_before_the_due_instant_is_too_early() {
     let shop = Shop::new();
     shop.enqueue(task(1).at(shop.now().saturating_add(secs(5))));
@@ -91,7 +84,6 @@ fn c09_one_microsecond_before_the_due_instant_is_too_early() {
     assert_eq!(shop.claim(1).len(), 1);
 }
 
-#[test]
 fn c33_priority_is_strict_and_whoever_waits_behind_it_is_seen_and_can_be_raised() {
     let shop = Shop::new();
     let low = shop.enqueue(task(0));
@@ -108,7 +100,6 @@ fn c33_priority_is_strict_and_whoever_waits_behind_it_is_seen_and_can_be_raised(
     assert_eq!(shop.claim_one().id, low, "among equals the oldest is first");
 }
 
-#[test]
 fn c34_a_task_that_failed_keeps_its_place_before_later_arrivals() {
     let shop = Shop::new();
     let ids: Vec<_> = (0..3).map(|n| shop.enqueue(task(n).backoff(Backoff::none()))).collect();
@@ -117,7 +108,6 @@ fn c34_a_task_that_failed_keeps_its_place_before_later_arrivals() {
     assert_eq!(drain(&shop), ids);
 }
 
-#[test]
 fn c35_a_claim_serves_the_highest_priority_of_a_thousand_due_tasks_of_any_name_and_due_instant() {
     let (shop, mut dice) = (Shop::new(), Dice::new(35));
     let mut priorities: Vec<u64> = (0..1_000).collect();
@@ -133,7 +123,6 @@ fn c35_a_claim_serves_the_highest_priority_of_a_thousand_due_tasks_of_any_name_a
     }
 }
 
-#[test]
 fn c36_priorities_of_the_whole_range_sort_as_numbers_over_all_names() {
     let shop = Shop::new();
     let edges = [0, 1, 1 << 31, (1 << 63) - 1, 1 << 63, u64::MAX - 1, u64::MAX];
@@ -144,7 +133,6 @@ fn c36_priorities_of_the_whole_range_sort_as_numbers_over_all_names() {
     assert_eq!(served, edges.into_iter().rev().collect::<Vec<_>>());
 }
 
-#[test]
 fn c36_the_longest_delay_is_never_and_no_delay_is_now() {
     let shop = Shop::new();
     let now = shop.enqueue(task(1).delay(Duration::ZERO));
@@ -155,7 +143,6 @@ fn c36_the_longest_delay_is_never_and_no_delay_is_now() {
     assert_eq!(drain(&shop), [now, past]);
 }
 
-#[test]
 fn c54_a_batch_with_one_bad_task_enqueues_none() {
     let shop = Shop::new();
     let tasks = (0..10).map(|n| if n == 7 { task(n).max_attempts(0) } else { task(n) }).collect();
@@ -163,7 +150,6 @@ fn c54_a_batch_with_one_bad_task_enqueues_none() {
     assert!(shop.claim(10).is_empty());
 }
 
-#[test]
 fn c60_one_due_task_is_claimed_among_ten_thousand_that_are_due_in_a_year() {
     let shop = Shop::new();
     block_on(shop.queue.enqueue_batch((0..10_000).map(|n| task(n).delay(secs(365 * 24 * 3600))).collect())).unwrap();
@@ -172,7 +158,6 @@ fn c60_one_due_task_is_claimed_among_ten_thousand_that_are_due_in_a_year() {
     assert_eq!(block_on(shop.queue.stats()).unwrap().scheduled, 10_000);
 }
 
-#[test]
 fn a_completion_and_its_result_effects_and_follow_ups_appear_together() {
     let shop = Shop::new();
     let other = shop.db.queue("other").unwrap();
@@ -188,7 +173,6 @@ fn a_completion_and_its_result_effects_and_follow_ups_appear_together() {
     assert_eq!(block_on(other.claim(claims("w").max(9))).unwrap().len(), 1);
 }
 
-#[test]
 fn a_follow_up_whose_key_exists_is_left_out_and_does_not_block_the_completion() {
     let shop = Shop::new();
     shop.enqueue(task(1));
@@ -199,7 +183,6 @@ fn a_follow_up_whose_key_exists_is_left_out_and_does_not_block_the_completion() 
     assert_eq!(drain(&shop), [before]);
 }
 
-#[test]
 fn a_claim_by_names_serves_only_those_in_priority_order() {
     let shop = Shop::new();
     for (name, priority) in [("a", 1), ("b", 3), ("a", 2), ("c", 9), ("b", 0)] {
@@ -209,7 +192,6 @@ fn a_claim_by_names_serves_only_those_in_priority_order() {
     assert_eq!(served.iter().map(|claim| claim.priority).collect::<Vec<_>>(), [3, 2, 1, 0]);
 }
 
-#[test]
 fn ids_grow_though_the_clock_goes_back() {
     let shop = Shop::new();
     let first = shop.enqueue(task(1));

@@ -1,8 +1,6 @@
 //! C06: what was acknowledged is there after the power was lost, at whatever moment and whatever the disk did with what was not
 //! synced; and what was not acknowledged is there as a whole or not at all.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,7 +1,5 @@
 //! Files: who may open one, what is refused and left as it was, several handles on one, and backups.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -194,7 +192,7 @@ fn a_folder_is_no_database() {
 }
 
 fn busy() -> (Shop, ClaimedTask, aedb_queue::HeldLease) {
-    busy_on(Shop::embedded())
+    busy_on(Shop::new())
 }
 
 /// A queue with one running, one waiting and one delayed task, and a lease that is held.

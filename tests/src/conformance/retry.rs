@@ -1,20 +1,37 @@
 //! Retry: what is charged and what is not, backoff, death, and life again.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
 use std::time::Duration;
 
+use crate::conformance::{Rule, rules};
+use crate::{Shop, secs, task};
 use aedb_queue::{
-    Backoff, DeadReason, Due, Error, Filter, Json, LeaseLength, RetentionLimits, Retry, StateKind, TaskState, Timestamp,
+    Backoff, DeadReason, Due, Filter, Json, LeaseLength, RetentionLimits, Retry, StateKind, TaskState, Timestamp,
 };
-use aedb_tests::{Shop, secs, task};
 use futures::executor::block_on;
+
+/// The rules.
+pub(super) const RULES: &[Rule] = rules![
+    c19_a_lost_lease_spends_no_attempt_of_a_task_that_has_only_one,
+    c19_a_lost_lease_adds_no_backoff,
+    c20_a_task_that_kills_its_worker_is_parked_and_the_others_flow,
+    c20_unless_told_otherwise_a_task_that_loses_ten_workers_is_parked_without_a_failure,
+    c21_budgets_of_any_size_are_kept_and_never_block_the_rest,
+    c24_the_last_lease_that_runs_out_is_settled_by_one_sweep_without_other_traffic,
+    c45_c46_no_failure_of_any_backoff_makes_a_task_due_in_the_past_or_beyond_its_cap,
+    c47_an_explicit_zero_is_at_once_and_the_default_is_not,
+    c47_an_instant_chosen_by_the_worker_replaces_the_backoff_and_is_charged,
+    a_snooze_and_a_release_charge_nothing_but_are_counted,
+    progress_is_there_for_the_next_attempt_after_a_failure_and_after_a_lost_lease,
+    a_heartbeat_never_shortens_a_lease,
+    a_dead_task_that_is_retried_has_a_fresh_budget_and_its_history,
+    a_fatal_failure_kills_at_once_and_only_ten_failures_are_remembered,
+    all_dead_tasks_of_a_filter_are_retried_over_many_pages,
+];
 
 fn dead_because(shop: &Shop, id: aedb_queue::TaskId) -> Option<DeadReason> {
     if let TaskState::Dead { reason, .. } = shop.state(id) { Some(reason) } else { None }
 }
 
-#[test]
 fn c19_a_lost_lease_spends_no_attempt_of_a_task_that_has_only_one() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1).max_attempts(1));
@@ -25,7 +42,6 @@ fn c19_a_lost_lease_spends_no_attempt_of_a_task_that_has_only_one() {
     assert!(shop.complete(&again).is_applied());
 }
 
-#[test]
 fn c19_a_lost_lease_adds_no_backoff() {
     let shop = Shop::new();
     shop.enqueue(task(1).backoff(Backoff::fixed(secs(3600))));
@@ -34,7 +50,6 @@ fn c19_a_lost_lease_adds_no_backoff() {
     assert_eq!(shop.claim(1).len(), 1);
 }
 
-#[test]
 fn c20_a_task_that_kills_its_worker_is_parked_and_the_others_flow() {
     let shop = Shop::new();
     let poison = shop.enqueue(task(1).max_lost_leases(3).priority(9));
@@ -48,7 +63,6 @@ fn c20_a_task_that_kills_its_worker_is_parked_and_the_others_flow() {
     assert_eq!((shop.counters(poison).failures, shop.counters(poison).lost_leases), (0, 3));
 }
 
-#[test]
 fn c20_unless_told_otherwise_a_task_that_loses_ten_workers_is_parked_without_a_failure() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1).max_attempts(1));
@@ -60,7 +74,6 @@ fn c20_unless_told_otherwise_a_task_that_loses_ten_workers_is_parked_without_a_f
     assert_eq!((dead_because(&shop, id), shop.counters(id).failures), (Some(DeadReason::LeasesLost), 0));
 }
 
-#[test]
 fn c21_budgets_of_any_size_are_kept_and_never_block_the_rest() {
     let shop = Shop::new();
     let huge = shop.enqueue(task(1).max_attempts(u32::MAX).max_lost_leases(u32::MAX).backoff(Backoff::none()));
@@ -74,7 +87,6 @@ fn c21_budgets_of_any_size_are_kept_and_never_block_the_rest() {
     assert_eq!(shop.claim(2).len(), 1);
 }
 
-#[test]
 fn c24_the_last_lease_that_runs_out_is_settled_by_one_sweep_without_other_traffic() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1).max_lost_leases(1));
@@ -84,7 +96,6 @@ fn c24_the_last_lease_that_runs_out_is_settled_by_one_sweep_without_other_traffi
     assert_eq!((report.reclaimed, dead_because(&shop, id)), (1, Some(DeadReason::LeasesLost)));
 }
 
-#[test]
 fn c45_c46_no_failure_of_any_backoff_makes_a_task_due_in_the_past_or_beyond_its_cap() {
     for base in [0, 1, 1_000_000, u64::MAX] {
         for cap in [0, 1, 3_600_000_000, u64::MAX] {
@@ -111,7 +122,6 @@ fn c45_c46_no_failure_of_any_backoff_makes_a_task_due_in_the_past_or_beyond_its_
     }
 }
 
-#[test]
 fn c47_an_explicit_zero_is_at_once_and_the_default_is_not() {
     let shop = Shop::new();
     let (zero, usual) = (shop.enqueue(task(1).backoff(Backoff::none())), shop.enqueue(task(2)));
@@ -122,7 +132,6 @@ fn c47_an_explicit_zero_is_at_once_and_the_default_is_not() {
     assert_eq!(shop.state(usual).kind(), StateKind::Scheduled);
 }
 
-#[test]
 fn c47_an_instant_chosen_by_the_worker_replaces_the_backoff_and_is_charged() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1));
@@ -132,7 +141,6 @@ fn c47_an_instant_chosen_by_the_worker_replaces_the_backoff_and_is_charged() {
     assert_eq!((shop.state(id), shop.counters(id).failures), (TaskState::Scheduled { due: at }, 1));
 }
 
-#[test]
 fn a_snooze_and_a_release_charge_nothing_but_are_counted() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1).max_attempts(1));
@@ -148,7 +156,6 @@ fn a_snooze_and_a_release_charge_nothing_but_are_counted() {
     assert_eq!((counters.snoozes, counters.deliveries), (5, 10));
 }
 
-#[test]
 fn progress_is_there_for_the_next_attempt_after_a_failure_and_after_a_lost_lease() {
     let shop = Shop::new();
     shop.enqueue(task(1).backoff(Backoff::none()));
@@ -166,7 +173,6 @@ fn progress_is_there_for_the_next_attempt_after_a_failure_and_after_a_lost_lease
     }
 }
 
-#[test]
 fn a_heartbeat_never_shortens_a_lease() {
     let shop = Shop::new();
     shop.enqueue(task(1));
@@ -175,7 +181,6 @@ fn a_heartbeat_never_shortens_a_lease() {
     assert_eq!(beat, aedb_queue::HeartbeatOutcome::Extended(claim.deadline));
 }
 
-#[test]
 fn a_dead_task_that_is_retried_has_a_fresh_budget_and_its_history() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1).max_attempts(2).backoff(Backoff::none()));
@@ -192,23 +197,20 @@ fn a_dead_task_that_is_retried_has_a_fresh_budget_and_its_history() {
     assert!(!block_on(shop.queue.retry(id)).unwrap(), "what is done is not done again");
 }
 
-#[test]
-fn a_fatal_failure_kills_at_once_and_only_ten_failures_are_remembered() -> Result<(), Error> {
+fn a_fatal_failure_kills_at_once_and_only_ten_failures_are_remembered() {
     let shop = Shop::new();
     let id = shop.enqueue(task(1).backoff(Backoff::none()).max_attempts(100));
     for n in 0..15 {
         let claim = shop.claim_one();
-        assert!(block_on(shop.queue.fail(&claim, format!("no. {n}")))?.is_applied());
+        assert!(block_on(shop.queue.fail(&claim, format!("no. {n}"))).unwrap().is_applied());
     }
     let claim = shop.claim_one();
-    assert!(block_on(shop.queue.fail_with(&claim, "the last", Retry::Fatal))?.is_applied());
+    assert!(block_on(shop.queue.fail_with(&claim, "the last", Retry::Fatal)).unwrap().is_applied());
     let failures = shop.record(id).failures;
     assert_eq!(dead_because(&shop, id), Some(DeadReason::Fatal));
     assert_eq!((failures.len(), &*failures[0].error, &*failures[9].error), (10, "no. 6", "the last"));
-    Ok(())
 }
 
-#[test]
 fn all_dead_tasks_of_a_filter_are_retried_over_many_pages() {
     let shop = Shop::new();
     for n in 0..25 {

@@ -1,15 +1,27 @@
 //! Limits: each is checked at the door with its name, and what was taken in can always be claimed, failed and completed.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
-
 use std::time::Duration;
 
+use crate::conformance::{Rule, rules};
+use crate::{Shop, claims, secs, task};
 use aedb_queue::{
     ClaimRequest, Completion, Cursor, Effects, Error, ErrorKind, Filter, Json, KeyRange, LeaseLength, NewTask, Queue,
     RetentionLimits, limits,
 };
-use aedb_tests::{Shop, claims, secs, task};
 use futures::executor::block_on;
+
+/// The rules.
+pub(super) const RULES: &[Rule] = rules![
+    c14_an_empty_name_is_refused_wherever_one_is_taken_before_any_write,
+    a_budget_of_nothing_is_refused_by_its_name_and_value,
+    c14_names_with_control_characters_are_refused_and_those_that_look_like_keys_are_kept_apart,
+    c50_json_of_every_kind_comes_back_to_the_byte,
+    c50_a_failure_with_any_text_is_taken_and_made_safe,
+    c51_names_owners_and_keys_of_four_byte_characters_are_fine,
+    c52_c53_the_largest_of_everything_is_enqueued_claimed_beaten_failed_and_completed,
+    c55_what_is_over_a_limit_is_refused_with_the_limits_name_and_both_values,
+    c65_leases_out_of_range_are_refused_and_long_waits_and_pages_are_harmless,
+];
 
 /// The kind of what a call answered.
 fn kind<T: std::fmt::Debug>(answer: Result<T, Error>) -> ErrorKind {
@@ -25,7 +37,6 @@ fn is_empty(queue: &Queue) -> bool {
     block_on(queue.list(Filter::all())).unwrap().tasks.is_empty()
 }
 
-#[test]
 fn c14_an_empty_name_is_refused_wherever_one_is_taken_before_any_write() {
     let shop = Shop::new();
     let db = &shop.db;
@@ -55,7 +66,6 @@ fn c14_an_empty_name_is_refused_wherever_one_is_taken_before_any_write() {
     assert!(shop.complete(&claim).is_applied());
 }
 
-#[test]
 fn a_budget_of_nothing_is_refused_by_its_name_and_value() {
     let shop = Shop::new();
     let bad = [("max_attempts", task(1).max_attempts(0)), ("max_lost_leases", task(1).max_lost_leases(0))];
@@ -69,7 +79,6 @@ fn a_budget_of_nothing_is_refused_by_its_name_and_value() {
     assert!(is_empty(&shop.queue));
 }
 
-#[test]
 fn c14_names_with_control_characters_are_refused_and_those_that_look_like_keys_are_kept_apart() {
     let shop = Shop::new();
     for bad in ["a\0", "\0", "a\nb", "\u{1b}[31m", "\u{7f}", "\u{85}"] {
@@ -86,7 +95,6 @@ fn c14_names_with_control_characters_are_refused_and_those_that_look_like_keys_a
     assert_eq!(block_on(shop.db.default_scope().queues()).unwrap().len(), names.len());
 }
 
-#[test]
 fn c50_json_of_every_kind_comes_back_to_the_byte() {
     let shop = Shop::new();
     let texts = [r#""\u0000""#, r#""\ud800""#, "\"🐓\u{202e}\"", "1e400", " [ 1 ,2]\n", r#"{"a":1,"a":2}"#, "null"];
@@ -103,7 +111,6 @@ fn c50_json_of_every_kind_comes_back_to_the_byte() {
     }
 }
 
-#[test]
 fn c50_a_failure_with_any_text_is_taken_and_made_safe() {
     let shop = Shop::new();
     let invalid = String::from_utf8_lossy(b"\xff\xfe").into_owned();
@@ -118,7 +125,6 @@ fn c50_a_failure_with_any_text_is_taken_and_made_safe() {
     }
 }
 
-#[test]
 fn c51_names_owners_and_keys_of_four_byte_characters_are_fine() {
     let shop = Shop::new();
     let queue = shop.db.queue("курица 🐓").unwrap();
@@ -128,7 +134,6 @@ fn c51_names_owners_and_keys_of_four_byte_characters_are_fine() {
     assert_eq!(block_on(queue.get(first.id)).unwrap().unwrap().idempotency_key.as_deref(), Some("🔑"));
 }
 
-#[test]
 fn c52_c53_the_largest_of_everything_is_enqueued_claimed_beaten_failed_and_completed() {
     let shop = Shop::new();
     let name = "n".repeat(limits::NAME_BYTES);
@@ -151,10 +156,9 @@ fn c52_c53_the_largest_of_everything_is_enqueued_claimed_beaten_failed_and_compl
     assert_eq!((claimed.len(), claimed[1].id), (2, behind.id));
     let done = Completion::new().result(json(limits::RESULT_BYTES));
     assert!(block_on(queue.complete(&claimed[0], done)).unwrap().is_applied());
-    aedb_tests::assert_clean(&queue);
+    crate::assert_clean(&queue);
 }
 
-#[test]
 fn c55_what_is_over_a_limit_is_refused_with_the_limits_name_and_both_values() {
     let shop = Shop::new();
     shop.enqueue(task(1));
@@ -204,7 +208,6 @@ fn c55_what_is_over_a_limit_is_refused_with_the_limits_name_and_both_values() {
     assert!(shop.complete(&claim).is_applied());
 }
 
-#[test]
 fn c65_leases_out_of_range_are_refused_and_long_waits_and_pages_are_harmless() {
     let shop = Shop::new();
     shop.enqueue(task(1));
@@ -223,11 +226,4 @@ fn c65_leases_out_of_range_are_refused_and_long_waits_and_pages_are_harmless() {
     assert!(block_on(shop.queue.claim(claims("w").max(0))).unwrap().is_empty());
     assert!("zz".parse::<Cursor>().is_err() && "é".parse::<Cursor>().is_err());
     assert!(block_on(shop.queue.list(Filter::all().after("ff".repeat(500).parse().ok()))).is_err());
-}
-
-#[test]
-fn json_that_nests_too_deeply_is_refused() {
-    assert!(Json::parse("[".repeat(1 << 20)).is_err());
-    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
-    assert_eq!(kind(Json::parse(deep)), ErrorKind::TooLarge);
 }
