@@ -1,10 +1,10 @@
 //! A file whose bytes were changed: it opens with everything that was acknowledged, or says loudly that it does not.
 //!
-//! Every 61st byte by default; `AEDB_OFFSETS=1 cargo test -p aedb-tests --test offsets` tries each.
+//! Every 61st byte by default, and each of the header and the end; `AEDB_OFFSETS=1 cargo test -p aedb-tests --test offsets` tries each.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -73,7 +73,10 @@ fn a_file_with_changed_bytes_is_complete_or_loud() {
     let acknowledged = record(&whole);
     let bytes = fs::read(&whole).unwrap();
     let (mut shown, mut silent) = (BTreeMap::new(), Vec::new());
-    for offset in (0..bytes.len()).step_by(stride) {
+    // Each byte of the header, which says what the last commit is, and of the end.
+    let end = bytes.len() - 512;
+    let offsets: BTreeSet<_> = (0..bytes.len()).step_by(stride).chain(0..320).chain(end..bytes.len()).collect();
+    for offset in offsets {
         for way in ["cut", "flipped", "zeroed"] {
             let mut bytes = bytes.clone();
             match way {
