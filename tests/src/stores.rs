@@ -110,7 +110,7 @@ impl Opens for Postgres {
     }
 
     fn one_of(&self) -> u64 {
-        50
+        200
     }
 
     fn is_away(&self) -> Option<String> {

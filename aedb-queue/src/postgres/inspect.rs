@@ -28,7 +28,7 @@ impl Verb for Get {
 
     async fn run(&self, store: &PgStore, conn: &mut PgConnection) -> Result<Option<TaskRecord>, Fault> {
         let Some(queue) = store.known_queue(conn, &self.at, &self.queue).await? else { return Ok(None) };
-        let text = format!("select {COLUMNS} from aedb.task t where t.queue = $1 and t.id = $2");
+        let text = format!("select {COLUMNS} from aedb.find($1, array[$2::bigint]) t");
         let row = sqlx::query(&store.sql(&text))
             .bind(queue)
             .bind(number::to_sql(self.id.as_u64()))

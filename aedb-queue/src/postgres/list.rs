@@ -23,12 +23,12 @@ pub(super) struct List {
 fn line(state: Option<StateKind>) -> (&'static str, &'static str, Option<i16>) {
     match state {
         None => ("task", "id", None),
-        Some(StateKind::Scheduled) => ("scheduled", "at", None),
-        Some(StateKind::Ready) => ("ready", "rank", None),
-        Some(StateKind::InFlight) => ("running", "at", None),
-        Some(StateKind::Done) => ("finished", "ends", Some(3)),
-        Some(StateKind::Dead) => ("finished", "ends", Some(4)),
-        Some(StateKind::Cancelled) => ("finished", "ends", Some(5)),
+        Some(StateKind::Scheduled) => ("scheduled_task", "at", None),
+        Some(StateKind::Ready) => ("ready_task", "rank", None),
+        Some(StateKind::InFlight) => ("running_task", "at", None),
+        Some(StateKind::Done) => ("finished_task", "ends", Some(3)),
+        Some(StateKind::Dead) => ("finished_task", "ends", Some(4)),
+        Some(StateKind::Cancelled) => ("finished_task", "ends", Some(5)),
     }
 }
 

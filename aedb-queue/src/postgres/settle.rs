@@ -241,7 +241,7 @@ pub(super) async fn losses(
     // A cancel by hand adds no text to the record: that tells a discard.
     let text = "select t.id, t.state, t.token, t.at::text = t.failed[cardinality(t.failed) - 2]
             and t.attempts::text = t.failed[cardinality(t.failed) - 1] as discarded
-        from aedb.task t where t.queue = $1 and t.id = any($2)";
+        from aedb.find($1, $2) t";
     let rows = sqlx::query(&store.sql(text)).bind(queue).bind(ids).fetch_all(conn).await?;
     let mut found = BTreeMap::new();
     for row in rows {

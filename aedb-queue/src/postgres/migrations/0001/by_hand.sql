@@ -73,8 +73,8 @@ begin
     for one in select distinct u from unnest(p_ids) u order by u loop
         -- The key's window had passed and another task has it now: two tasks of one key must not both live.
         continue when exists (
-            select 1 from aedb.task x join aedb.dedupe d on d.queue = x.queue and d.key = x.key
-            where x.id = one and x.queue = p_queue and d.task <> one);
+            select 1 from aedb.find(p_queue, array[one]) x join aedb.dedupe d on d.queue = x.queue and d.key = x.key
+            where d.task <> one);
         t := aedb.take(p_queue, one, array[0, 4, 5]::smallint[]);
         continue when t.id is null;
         was := t.state;

@@ -29,19 +29,20 @@ begin
             returning *
         ), spent as (
             insert into aedb.finished (id, queue, state, attempts, failures, deliveries, lost, snoozes, beside, reason, rank,
-                enqueued, updated, at, token, ends, size, name, payload, progress, policy, key, metadata, failed)
-            select g.id, g.queue, 4, g.attempts, g.failures, g.deliveries, g.lost, g.snoozes, g.beside, 1, g.rank, g.enqueued,
-                now, now, g.token, aedb.later(now, coalesce(g.policy[7], 2592000000000)), pg_column_size(g) + aedb.beside(g.id, g.beside), g.name,
+                enqueued, at, token, ends, size, name, payload, progress, policy, key, metadata, failed)
+            select g.id, g.queue, 4, g.attempts, g.failures, g.deliveries, g.lost, g.snoozes, g.beside, 1, g.rank,
+                coalesce(g.enqueued, g.at), now, g.token, aedb.later(now, coalesce(g.policy[7], 2592000000000)),
+                aedb.size_of(g.payload, g.progress, null, g.failed) + case when g.beside > 0 then aedb.beside(g.id, g.beside) else 0 end, g.name,
                 g.payload, g.progress, g.policy, g.key, g.metadata, g.failed
             from gone g where g.failures >= coalesce(g.policy[1], 20)
             returning *
         ), moved as (
-            insert into aedb.running (id, queue, state, attempts, failures, deliveries, lost, snoozes, beside, rank, enqueued,
-                updated, at, token, claimed, name, owner, payload, progress, policy, key, metadata, failed)
-            select g.id, g.queue, 2, g.attempts + 1, g.failures, g.deliveries + 1, g.lost, g.snoozes, g.beside, g.rank,
-                g.enqueued, now, aedb.later(now, p_lease), greatest(g.token + 1, floor), now, g.name, p_owner, g.payload,
-                g.progress, g.policy, g.key, g.metadata, g.failed
-            from gone g where g.failures < coalesce(g.policy[1], 20)
+            insert into aedb.running (id, queue, attempts, failures, deliveries, lost, snoozes, beside, rank, enqueued,
+                at, token, claimed, name, owner, payload, progress, policy, key, metadata, failed)
+            select g.id, g.queue, coalesce(g.attempts, 0) + 1, g.failures, coalesce(g.deliveries, 0) + 1, g.lost, g.snoozes, g.beside,
+                nullif(g.rank, 9223372036854775807), coalesce(g.enqueued, g.at), aedb.later(now, p_lease),
+                greatest(coalesce(g.token, 0) + 1, floor), now, g.name, p_owner, g.payload, g.progress, g.policy, g.key, g.metadata, g.failed
+            from gone g where coalesce(g.failures, 0) < coalesce(g.policy[1], 20)
             returning *
         ), told as (
             insert into aedb.death (queue, task) select s.queue, s.id from spent s on conflict do nothing
@@ -55,10 +56,11 @@ begin
             having count(*) > 0
         )
         select m.id, m.name,
-            case when m.beside & 1 = 0 then m.payload else (select b.value from aedb.body b where b.task = m.id and b.slot = 0) end,
-            case when m.beside & 2 = 0 then m.progress else (select b.value from aedb.body b where b.task = m.id and b.slot = 1) end,
-            m.attempts, m.failures, m.deliveries, m.lost, m.snoozes, m.token, m.at, m.rank, m.enqueued, m.metadata, m.policy
-        from moved m order by m.rank, m.id;
+            case when m.beside & 1 = 1 then (select b.value from aedb.body b where b.task = m.id and b.slot = 0) else m.payload end,
+            case when m.beside & 2 = 2 then (select b.value from aedb.body b where b.task = m.id and b.slot = 1) else m.progress end,
+            m.attempts, coalesce(m.failures, 0), m.deliveries, coalesce(m.lost, 0), coalesce(m.snoozes, 0), m.token, m.at,
+            coalesce(m.rank, 9223372036854775807), m.enqueued, m.metadata, m.policy
+        from moved m order by coalesce(m.rank, 9223372036854775807), m.id;
         get diagnostics served = row_count;
         got := got + served;
         exit when got >= p_max or served > 0;
@@ -82,10 +84,10 @@ begin
             order by s.queue, s.at, s.id limit p_max for update skip locked))
         returning *
     ), moved as (
-        insert into aedb.ready (id, queue, state, attempts, failures, deliveries, lost, snoozes, beside, rank, enqueued,
-            updated, at, token, name, payload, progress, policy, key, metadata, failed)
-        select g.id, g.queue, 1, g.attempts, g.failures, g.deliveries, g.lost, g.snoozes, g.beside, g.rank, g.enqueued,
-            g.updated, g.at, g.token, g.name, g.payload, g.progress, g.policy, g.key, g.metadata, g.failed
+        insert into aedb.ready (id, queue, attempts, failures, deliveries, lost, snoozes, beside, rank, enqueued, updated, at, token,
+            name, payload, progress, policy, key, metadata, failed)
+        select g.id, g.queue, g.attempts, g.failures, g.deliveries, g.lost, g.snoozes, g.beside, coalesce(g.rank, 9223372036854775807),
+            g.enqueued, g.updated, g.at, g.token, g.name, g.payload, g.progress, g.policy, g.key, g.metadata, g.failed
         from gone g returning 1
     ) select count(*) into n from moved;
     if n > 0 then
@@ -107,6 +109,7 @@ begin
         returning *
     loop
         n := n + 1;
+        t := aedb.whole(t, 2::smallint);
         t.updated := now;
         t.at := now;
         t.lost := t.lost + 1;

@@ -36,31 +36,34 @@ begin
             raise 'a key went while it was looked at' using errcode = 'serialization_failure';
         end if;
     end if;
-    insert into aedb.ready (id, queue, state, attempts, failures, deliveries, lost, snoozes, beside, rank, enqueued, updated,
-        at, token, name, payload, policy, key, metadata)
-    select ids[o], q, 1, 0, 0, 0, 0, 0, (octet_length(payload) > 512)::int, coalesce(rank, 9223372036854775807), now, now,
-        now, 0, name, case when octet_length(payload) <= 512 then payload end, policy::bigint[], key, metadata
-    from unnest(p_queues, p_names, p_payloads, p_ranks, p_after, p_at, p_policies, p_metadata, p_keys)
-        with ordinality as u(q, name, payload, rank, after, due, policy, metadata, key, o)
-    where coalesce(due, aedb.later(now, coalesce(after, 0))) <= now and deduplicated[o] is not true;
+    insert into aedb.ready (id, queue, beside, rank, at, name, payload, policy, key, metadata)
+    select id, q, case when octet_length(payload) > 512 then 1 end, coalesce(rank, 9223372036854775807), now, name,
+        case when octet_length(payload) <= 512 then payload end, policy::bigint[], key, metadata
+    from unnest(ids, p_queues, p_names, p_payloads, p_ranks, p_after, p_at, p_policies, p_metadata, p_keys, deduplicated)
+        as u(id, q, name, payload, rank, after, due, policy, metadata, key, known)
+    where coalesce(due, aedb.later(now, coalesce(after, 0))) <= now and known is not true;
     if p_after is not null or p_at is not null then
-        insert into aedb.scheduled (id, queue, state, attempts, failures, deliveries, lost, snoozes, beside, rank, enqueued,
-            updated, at, token, name, payload, policy, key, metadata)
-        select ids[o], q, 0, 0, 0, 0, 0, 0, (octet_length(payload) > 512)::int, coalesce(rank, 9223372036854775807), now,
-            now, coalesce(due, aedb.later(now, after)), 0, name, case when octet_length(payload) <= 512 then payload end,
-            policy::bigint[], key, metadata
+        insert into aedb.scheduled (id, queue, beside, rank, enqueued, updated, at, name, payload, policy, key, metadata)
+        select ids[o], q, case when octet_length(payload) > 512 then 1 end, rank, now, now, coalesce(due, aedb.later(now, after)), name,
+            case when octet_length(payload) <= 512 then payload end, policy::bigint[], key, metadata
         from unnest(p_queues, p_names, p_payloads, p_ranks, p_after, p_at, p_policies, p_metadata, p_keys)
             with ordinality as u(q, name, payload, rank, after, due, policy, metadata, key, o)
         where coalesce(due, aedb.later(now, coalesce(after, 0))) > now and deduplicated[o] is not true;
     end if;
-    insert into aedb.body (task, slot, value)
-    select ids[o], 0, payload from unnest(p_payloads) with ordinality as u(payload, o)
-    where octet_length(payload) > 512 and deduplicated[o] is not true;
+    if (select max(octet_length(payload)) from unnest(p_payloads) payload) > 512 then
+        insert into aedb.body (task, slot, value)
+        select id, 0, payload from unnest(ids, p_payloads, deduplicated) as u(id, payload, known)
+        where octet_length(payload) > 512 and known is not true;
+    end if;
+    if p_after is null and p_at is null and p_keys is null and p_queues[1] = all(p_queues) then
+        insert into aedb.tally (queue, ready) values (p_queues[1], n);
+        return;
+    end if;
     insert into aedb.tally (queue, ready, scheduled)
     select q, count(*) filter (where not later), count(*) filter (where later)
     from (
         select q, coalesce(due, aedb.later(now, coalesce(after, 0))) > now as later
-        from unnest(p_queues, p_after, p_at) with ordinality as u(q, after, due, o) where deduplicated[o] is not true
+        from unnest(p_queues, p_after, p_at, deduplicated) as u(q, after, due, known) where known is not true
     ) each group by q;
 end $$;
 

@@ -30,7 +30,7 @@ begin
         from unnest(p_ids, p_tokens, p_leases, p_progress) as a(id, token, lease, value)
         where r.id = a.id and r.token = a.token and r.queue = p_queue and a.value is not null returning r.id, r.at;
         for kept in
-            select r.id, r.beside, a.value from aedb.running r, unnest(p_ids, p_tokens, p_progress) as a(id, token, value)
+            select r.id, coalesce(r.beside, 0::smallint) as beside, a.value from aedb.running r, unnest(p_ids, p_tokens, p_progress) as a(id, token, value)
             where r.id = a.id and r.token = a.token and r.queue = p_queue and a.value is not null
         loop
             update aedb.running r set progress = aedb.set_value(kept.id, 1::smallint, kept.beside, kept.value),

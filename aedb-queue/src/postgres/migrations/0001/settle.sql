@@ -10,6 +10,12 @@ declare
     now bigint := coalesce(p_now, aedb.clock());
     done bigint[];
     others bigint[];
+    erased bigint[];
+    keys text[];
+    key_of bigint[];
+    windows bigint[];
+    kept_records bigint;
+    kept_bytes bigint;
 begin
     if 0 = any(p_kinds) and p_kinds[1] <> any(p_kinds) then
         -- Of several verdicts: in the order of the ids over all of them, too.
@@ -25,27 +31,36 @@ begin
             returning r.*, a.value, coalesce(a.keep, r.policy[6], 86400000000) as keeps
         ), kept as (
             insert into aedb.finished (id, queue, state, attempts, failures, deliveries, lost, snoozes, beside, rank, enqueued,
-                updated, at, token, ends, size, name, payload, progress, result, policy, key, metadata, failed)
+                at, token, ends, size, name, payload, progress, result, policy, key, metadata, failed)
             select g.id, g.queue, 3, g.attempts, g.failures, g.deliveries, g.lost, g.snoozes,
-                case when octet_length(g.value) > 512 then g.beside | 4 else g.beside end, g.rank, g.enqueued, now, now, g.token,
+                case when octet_length(g.value) > 512 then coalesce(g.beside, 0) | 4 else g.beside end, g.rank, g.enqueued, now, g.token,
                 aedb.later(now, g.keeps),
-                pg_column_size(g) + aedb.beside(g.id, g.beside),
+                aedb.size_of(g.payload, g.progress, g.value, g.failed) + case when g.beside > 0 then aedb.beside(g.id, g.beside) else 0 end,
                 g.name, g.payload, g.progress, case when octet_length(g.value) <= 512 then g.value end, g.policy, g.key,
                 g.metadata, g.failed
             from gone g where g.keeps > 0 returning size
-        ), long as (
-            insert into aedb.body (task, slot, value)
-            select g.id, 2, g.value from gone g where octet_length(g.value) > 512 and g.keeps > 0
-        ), erased as (
-            delete from aedb.body b using gone g where b.task = g.id and g.keeps = 0 and g.beside <> 0
-        ), ended as (
-            update aedb.dedupe d set expires = aedb.later(now, coalesce(g.policy[8], 86400000000))
-            from gone g where g.key is not null and d.queue = g.queue and d.key = g.key and d.task = g.id
-        ), counted as (
-            insert into aedb.tally (queue, running, done, bytes)
-            select p_queue, -(select count(*) from gone), count(*), coalesce(sum(size), 0) from kept
         )
-        select array_agg(id) into done from gone;
+        select array_agg(g.id), array_agg(g.id) filter (where g.keeps = 0), array_agg(g.key) filter (where g.key is not null),
+            array_agg(g.id) filter (where g.key is not null),
+            array_agg(coalesce(g.policy[8], 86400000000)) filter (where g.key is not null),
+            (select count(*) from kept), (select coalesce(sum(size), 0) from kept)
+        into done, erased, keys, key_of, windows, kept_records, kept_bytes from gone g;
+        if done is not null then
+            insert into aedb.tally (queue, running, done, bytes) values (p_queue, -cardinality(done), kept_records, kept_bytes);
+        end if;
+        -- What few tasks have.
+        if keys is not null then
+            update aedb.dedupe d set expires = aedb.later(now, u.span) from unnest(keys, key_of, windows) as u(key, task, span)
+            where d.queue = p_queue and d.key = u.key and d.task = u.task;
+        end if;
+        if erased is not null then
+            delete from aedb.body where task = any(erased);
+        end if;
+        if exists (select 1 from unnest(p_values) as v where octet_length(v) > 512) then
+            insert into aedb.body (task, slot, value)
+            select a.id, 2, a.value from unnest(p_ids, p_kinds, p_values) as a(id, kind, value)
+            where a.kind = 0 and octet_length(a.value) > 512 and a.id = any(done) and (erased is null or a.id <> all(erased));
+        end if;
     end if;
     if array_length(array_remove(p_kinds, 0::smallint), 1) > 0 then
         others := aedb.settle_each(now, p_queue, p_ids, p_tokens, p_kinds, p_values, p_after, p_at, p_fatal);
@@ -71,6 +86,7 @@ begin
     loop
         delete from aedb.running x where x.id = r.id and x.token = r.token and x.queue = p_queue returning * into t;
         continue when not found;
+        t := aedb.whole(t, 2::smallint);
         done := done || r.id;
         p := coalesce(t.policy, aedb.default_policy());
         due := coalesce(r.at, aedb.later(now, coalesce(r.after, 0)));

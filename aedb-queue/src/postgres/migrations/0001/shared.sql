@@ -84,7 +84,7 @@ begin
     else
         t.owner := null; t.claimed := null;
         t.ends := aedb.later(t.at, case when t.state = 4 then p[7] else p[6] end);
-        t.size := pg_column_size(t) + aedb.beside(t.id, t.beside);
+        t.size := aedb.size_of(t.payload, t.progress, t.result, t.failed) + aedb.beside(t.id, t.beside);
         if t.state <> 4 and p[6] = 0 then
             delete from aedb.body where task = t.id;
             perform aedb.count(t.queue, was, -1, -before);
@@ -105,9 +105,15 @@ create function aedb.count(p_queue int, p_state smallint, n bigint, p_bytes bigi
         n * (p_state = 3)::int, n * (p_state = 4)::int, n * (p_state = 5)::int, p_bytes)
 $$;
 
+-- About the bytes of a finished record, without what lies beside it. No more volatile than it says, so that the planner puts it in place.
+create function aedb.size_of(payload text, progress text, result text, failed text[]) returns bigint language sql stable as $$
+    select 200 + coalesce(octet_length(payload), 0) + coalesce(octet_length(progress), 0) + coalesce(octet_length(result), 0)
+        + coalesce(pg_column_size(failed), 0)
+$$;
+
 -- Bytes of a task's values that lie beside it.
 create function aedb.beside(p_task bigint, p_beside smallint) returns bigint language sql stable as $$
-    select case when p_beside = 0 then 0
+    select case when coalesce(p_beside, 0) = 0 then 0
                 else (select coalesce(sum(octet_length(value)), 0)::bigint from aedb.body where task = p_task) end
 $$;
 
@@ -119,6 +125,42 @@ create function aedb.print(t aedb.finished) returns bigint language sql stable a
     select aedb.print_of(t.name, coalesce(t.payload, (select value from aedb.body where task = t.id and slot = 0), 'null'))
 $$;
 
+-- A row with nothing left out, from the table of a state.
+create function aedb.whole(t aedb.finished, p_state smallint) returns aedb.finished language plpgsql immutable as $$
+begin
+    t.updated := coalesce(t.updated, case when p_state = 2 then t.claimed else t.at end);
+    t.enqueued := coalesce(t.enqueued, t.at);
+    t.state := p_state;
+    t.beside := coalesce(t.beside, 0);
+    t.token := coalesce(t.token, 0);
+    t.attempts := coalesce(t.attempts, 0);
+    t.deliveries := coalesce(t.deliveries, 0);
+    t.failures := coalesce(t.failures, 0);
+    t.lost := coalesce(t.lost, 0);
+    t.snoozes := coalesce(t.snoozes, 0);
+    t.rank := coalesce(t.rank, 9223372036854775807);
+    return t;
+end $$;
+
+-- The priorities that a queue's ready tasks have, by one look at the index for each.
+create function aedb.ranks(p_queue int) returns bigint[] language sql stable as $$
+    with recursive lines as (
+        (select r.rank from aedb.ready r where r.queue = p_queue order by r.queue, r.rank limit 1)
+        union all
+        select (select r.rank from aedb.ready r where r.queue = p_queue and r.rank > l.rank order by r.queue, r.rank limit 1)
+        from lines l where l.rank is not null
+    )
+    select array_agg(rank) from lines where rank is not null
+$$;
+
+-- Tasks by their ids, wherever they lie.
+create function aedb.find(p_queue int, p_ids bigint[]) returns setof aedb.task language sql stable as $$
+    select * from aedb.ready_task where queue = p_queue and rank = any(aedb.ranks(p_queue)) and id = any(p_ids)
+    union all select * from aedb.running_task where queue = p_queue and id = any(p_ids)
+    union all select * from aedb.scheduled_task where queue = p_queue and id = any(p_ids)
+    union all select * from aedb.finished_task where queue = p_queue and id = any(p_ids)
+$$;
+
 -- Takes a task out of whichever table it lies in, to be put back. Three looks: it may move while we look.
 create function aedb.take(p_queue int, p_id bigint, p_states smallint[]) returns aedb.finished language plpgsql as $$
 declare
@@ -126,19 +168,19 @@ declare
 begin
     for look in 1..3 loop
         if 1 = any(p_states) then
-            delete from aedb.ready where id = p_id and queue = p_queue returning * into t;
-            if found then return t; end if;
+            delete from aedb.ready where queue = p_queue and rank = any(aedb.ranks(p_queue)) and id = p_id returning * into t;
+            if found then return aedb.whole(t, 1::smallint); end if;
         end if;
         if 2 = any(p_states) then
             delete from aedb.running where id = p_id and queue = p_queue returning * into t;
-            if found then return t; end if;
+            if found then return aedb.whole(t, 2::smallint); end if;
         end if;
         if 0 = any(p_states) then
             delete from aedb.scheduled where id = p_id and queue = p_queue returning * into t;
-            if found then return t; end if;
+            if found then return aedb.whole(t, 0::smallint); end if;
         end if;
         delete from aedb.finished where id = p_id and queue = p_queue and state = any(p_states) returning * into t;
-        if found then return t; end if;
+        if found then return aedb.whole(t, t.state); end if;
     end loop;
     return null;
 end $$;

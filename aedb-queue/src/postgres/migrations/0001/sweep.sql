@@ -49,7 +49,7 @@ begin
         delete from aedb.finished f using ranked r
         where f.id = r.id and (r.ends <= now or r.before < p_records or r.bytes_before < p_bytes) returning f.id, f.size, f.beside
     ), bodies as (
-        delete from aedb.body b using gone g where b.task = g.id and g.beside <> 0
+        delete from aedb.body b using gone g where b.task = g.id and coalesce(g.beside, 0) <> 0
     ), counted as (
         insert into aedb.tally (queue, done, dead, cancelled, bytes)
         select p_queue, -count(*) * (p_state = 3)::int, -count(*) * (p_state = 4)::int, -count(*) * (p_state = 5)::int, -sum(size)

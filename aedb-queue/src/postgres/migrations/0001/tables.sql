@@ -25,26 +25,27 @@ create table aedb.setting (
 );
 insert into aedb.setting default values;
 
--- The shape of a task. It lies in one of four tables and moves between them; nulls cost nothing.
+-- The shape of a task. It lies in one of four tables and moves between them. Nulls cost nothing, so what is usual is null: the state of a
+-- table that has only one, a count of zero, the priority zero outside of `ready`, and instants that are the same as another.
 create table aedb.finished (
     id         bigint primary key,
     queue      int not null,
-    state      smallint not null,           -- 0 scheduled, 1 ready, 2 in flight, 3 done, 4 dead, 5 cancelled
-    attempts   int not null,
-    failures   int not null,
-    deliveries int not null,
-    lost       int not null,
-    snoozes    int not null,
-    beside     smallint not null,           -- which values lie in `body`: 1 payload, 2 progress, 4 result
-    reason     smallint,                    -- of a death: 1 attempts spent, 2 fatal, 3 leases lost, 4 damaged
-    rank       bigint not null,             -- the priority, upside down and signed: the least is served first
-    enqueued   bigint not null,
-    updated    bigint not null,
+    state      smallint,                    -- 0 scheduled, 1 ready, 2 in flight, 3 done, 4 dead, 5 cancelled
+    beside     smallint,                    -- which values lie in `body`: 1 payload, 2 progress, 4 result
     at         bigint not null,             -- due, ready since, deadline, or finished: by state
-    token      bigint not null,
+    token      bigint,
     claimed    bigint,
     ends       bigint,                      -- when a finished record may be removed
-    size       bigint,                      -- bytes of a finished record
+    size       bigint,                      -- about the bytes of a finished record
+    attempts   int,
+    deliveries int,
+    failures   int,
+    lost       int,
+    snoozes    int,
+    reason     smallint,                    -- of a death: 1 attempts spent, 2 fatal, 3 leases lost, 4 damaged
+    rank       bigint,                      -- the priority, upside down and signed: the least is served first
+    enqueued   bigint,                      -- null: `at`
+    updated    bigint,                      -- null: `claimed` of one in flight, else `at`
     name       text not null,
     owner      text,
     payload    text,
@@ -57,8 +58,8 @@ create table aedb.finished (
 );
 create index finished_by_end on aedb.finished (queue, state, ends, id);
 
-create table aedb.ready (like aedb.finished, primary key (id));
-create unique index ready_in_line on aedb.ready (queue, rank, id);
+-- One index only. A task is found by its id along the few priorities that a queue has; see aedb.ranks.
+create table aedb.ready (like aedb.finished, primary key (queue, rank, id));
 
 create table aedb.scheduled (like aedb.finished, primary key (id));
 create index scheduled_by_due on aedb.scheduled (queue, at, id);
@@ -125,10 +126,40 @@ alter table aedb.body set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum
 alter table aedb.dedupe set (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 alter table aedb.tally set (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
+-- Each table with nothing left out.
+create view aedb.ready_task as
+select id, queue, 1::smallint as state, coalesce(beside, 0::smallint) as beside, at, coalesce(token, 0) as token, claimed, ends, size,
+    coalesce(attempts, 0) as attempts, coalesce(deliveries, 0) as deliveries, coalesce(failures, 0) as failures,
+    coalesce(lost, 0) as lost, coalesce(snoozes, 0) as snoozes, reason, rank,
+    coalesce(enqueued, at) as enqueued, coalesce(updated, at) as updated, name, owner, payload, progress, result, policy, key,
+    metadata, failed
+from aedb.ready;
+create view aedb.running_task as
+select id, queue, 2::smallint as state, coalesce(beside, 0::smallint) as beside, at, coalesce(token, 0) as token, claimed, ends, size,
+    coalesce(attempts, 0) as attempts, coalesce(deliveries, 0) as deliveries, coalesce(failures, 0) as failures,
+    coalesce(lost, 0) as lost, coalesce(snoozes, 0) as snoozes, reason, coalesce(rank, 9223372036854775807) as rank,
+    coalesce(enqueued, at) as enqueued, coalesce(updated, claimed) as updated, name, owner, payload, progress, result, policy, key,
+    metadata, failed
+from aedb.running;
+create view aedb.scheduled_task as
+select id, queue, 0::smallint as state, coalesce(beside, 0::smallint) as beside, at, coalesce(token, 0) as token, claimed, ends, size,
+    coalesce(attempts, 0) as attempts, coalesce(deliveries, 0) as deliveries, coalesce(failures, 0) as failures,
+    coalesce(lost, 0) as lost, coalesce(snoozes, 0) as snoozes, reason, coalesce(rank, 9223372036854775807) as rank,
+    coalesce(enqueued, at) as enqueued, coalesce(updated, at) as updated, name, owner, payload, progress, result, policy, key,
+    metadata, failed
+from aedb.scheduled;
+create view aedb.finished_task as
+select id, queue, state as state, coalesce(beside, 0::smallint) as beside, at, coalesce(token, 0) as token, claimed, ends, size,
+    coalesce(attempts, 0) as attempts, coalesce(deliveries, 0) as deliveries, coalesce(failures, 0) as failures,
+    coalesce(lost, 0) as lost, coalesce(snoozes, 0) as snoozes, reason, coalesce(rank, 9223372036854775807) as rank,
+    coalesce(enqueued, at) as enqueued, coalesce(updated, at) as updated, name, owner, payload, progress, result, policy, key,
+    metadata, failed
+from aedb.finished;
+
 -- Every task, wherever it lies. One statement sees each exactly once.
 create view aedb.task as
-    select * from aedb.ready union all select * from aedb.running
-    union all select * from aedb.scheduled union all select * from aedb.finished;
+    select * from aedb.ready_task union all select * from aedb.running_task
+    union all select * from aedb.scheduled_task union all select * from aedb.finished_task;
 
 -- For people: the same in words, to read only.
 create view aedb.tasks as
