@@ -2,13 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Row, db, middle, task};
+use aedb_queue::Db;
+
+use super::{Row, address, db, middle, task};
 
 pub(super) async fn run(quick: bool) -> Vec<Row> {
     let (rounds, length) = if quick { (3, Duration::from_millis(700)) } else { (5, Duration::from_secs(3)) };
-    let db = db("bench_callers", 10).await;
+    let alone = db("bench_callers", 10).await;
+    let builder = Db::builder().schema("bench_callers").connections(10).gather_enqueues();
+    let gathered = builder.connect(&address()).await.unwrap();
     let mut rates = Vec::new();
-    for callers in [1, 64] {
+    for (callers, db) in [(1, &alone), (64, &alone), (64, &gathered)] {
         let mut each = Vec::new();
         for _ in 0..rounds {
             let began = Instant::now();
@@ -25,9 +29,13 @@ pub(super) async fn run(quick: bool) -> Vec<Row> {
         }
         rates.push(middle(&mut each));
     }
+    let [one, each, shared] = rates[..] else { unreachable!() };
     vec![Row(
         "enqueue, 64 callers, one task each call".into(),
-        format!("{:.0}/s, {:.1} times one caller's {:.0}/s", rates[1], rates[1] / rates[0], rates[0]),
+        format!(
+            "{shared:.0}/s gathered, {:.1} times {each:.0}/s with a commit each; one caller {one:.0}/s",
+            shared / each
+        ),
         "-".into(),
     )]
 }

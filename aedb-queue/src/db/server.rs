@@ -13,11 +13,18 @@ pub(super) struct Server {
     connections: u32,
     behind_pooler: bool,
     patience: Duration,
+    gathers: bool,
 }
 
 impl Default for Server {
     fn default() -> Self {
-        Self { schema: "aedb".to_owned(), connections: 10, behind_pooler: false, patience: Duration::from_secs(30) }
+        Self {
+            schema: "aedb".to_owned(),
+            connections: 10,
+            behind_pooler: false,
+            patience: Duration::from_secs(30),
+            gathers: false,
+        }
     }
 }
 
@@ -68,6 +75,17 @@ impl DbBuilder {
         self
     }
 
+    /// Lets enqueues of this process that are under way at the same time share a commit: many callers of one task each then cost the server
+    /// what one batch costs.
+    ///
+    /// Each is answered for itself, after the commit. Nobody waits for company. If the answer to a commit is lost, all that shared it are
+    /// told that their outcome is unknown. Enqueues with effects, and those of a caller, go by themselves.
+    #[must_use]
+    pub fn gather_enqueues(mut self) -> Self {
+        self.server.gathers = true;
+        self
+    }
+
     /// The address is that of a pooler that lends a server's connection for one transaction at a time, such as PgBouncer.
     ///
     /// Then there is no `LISTEN`, so that a waiting claim finds what other processes enqueue by its poll, every half second; and
@@ -101,6 +119,7 @@ impl DbBuilder {
             connections: self.server.connections,
             behind_pooler: self.server.behind_pooler,
             patience: self.server.patience,
+            gathers: self.server.gathers,
             migrates: self.create,
             callers_required: self.callers_required,
             clock: self.clock,

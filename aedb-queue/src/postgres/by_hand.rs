@@ -29,6 +29,10 @@ pub(super) struct ByHand {
 impl Verb for ByHand {
     type Answer = Vec<bool>;
 
+    fn gives_back(&self) -> bool {
+        true
+    }
+
     fn touches(&self) -> Vec<Topic> {
         vec![Topic::ready(&self.at, &self.queue), Topic::finished(&self.at, &self.queue)]
     }

@@ -1,6 +1,5 @@
 //! Claim: one call to the server for a batch, again and again while it may wait.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use tokio::sync::oneshot;
 use super::alarm::Alarm;
 use super::fault::Fault;
 use super::grant::Target;
-use super::hints::Topic;
+use super::hints::{Names, Topic};
 use super::pool::Verb;
 use super::settle::Settle;
 use super::{PgStore, number, row};
@@ -104,7 +103,7 @@ struct Claim {
     owner: Arc<str>,
     lease: LeaseLength,
     max: i32,
-    names: Option<BTreeSet<Arc<str>>>,
+    names: Names,
 }
 
 struct Claimed {
@@ -142,8 +141,10 @@ impl Claim {
         queue: i32,
         reclaims: bool,
     ) -> Result<Vec<ClaimedTask>, Fault> {
+        // A clock of the tests stands; then nothing is found "in a second".
+        let floor = if store.test_now().is_some() { None } else { store.0.hints.floor(queue, &self.names) };
         let names: Option<Vec<&str>> = self.names.as_ref().map(|names| names.iter().map(|name| &**name).collect());
-        let rows = sqlx::query(&store.sql("select * from aedb.claim($1, $2, $3, $4, $5, $6, $7)"))
+        let rows = sqlx::query(&store.sql("select * from aedb.claim($1, $2, $3, $4, $5, $6, $7, $8, $9)"))
             .bind(store.test_now())
             .bind(queue)
             .bind(&*self.owner)
@@ -151,8 +152,14 @@ impl Claim {
             .bind(self.max)
             .bind(names)
             .bind(reclaims)
+            .bind(floor.map(|(rank, _)| rank))
+            .bind(floor.map(|(_, id)| id))
             .fetch_all(&mut *conn)
             .await?;
+        let is_full = i32::try_from(rows.len()).is_ok_and(|found| found >= self.max);
+        let last =
+            rows.last().filter(|_| is_full).map(|row| Ok::<_, Fault>((row.try_get("rank")?, row.try_get("id")?)));
+        store.0.hints.set_floor(queue, &self.names, floor, last.transpose()?);
         let queue_name: Arc<str> = self.queue.as_str().into();
         let (mut tasks, mut damaged) = (Vec::with_capacity(rows.len()), Vec::new());
         let mut last: Option<Arc<str>> = None;

@@ -9,6 +9,7 @@ use tokio::runtime::Handle;
 
 use super::clock::ServerClock;
 use super::connections::Connections;
+use super::gather::Gathering;
 use super::hints::Hints;
 use super::queues::Numbers;
 use super::{Inner, PgStore, migrate};
@@ -32,6 +33,7 @@ pub(crate) struct Settings {
     pub(crate) connections: u32,
     pub(crate) behind_pooler: bool,
     pub(crate) patience: Duration,
+    pub(crate) gathers: bool,
     pub(crate) migrates: bool,
     pub(crate) callers_required: bool,
     /// A clock of the tests; otherwise the server's rules.
@@ -60,6 +62,8 @@ pub(crate) async fn connect(url: &str, settings: Settings) -> Result<PgStore> {
         patience: settings.patience,
         numbers: Numbers::default(),
         hints: Hints::default(),
+        gathers: settings.gathers && !settings.callers_required,
+        gathering: Gathering::default(),
     }));
     store.open(settings.migrates).await?;
     store.start_telling();

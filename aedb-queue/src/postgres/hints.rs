@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use sqlx::PgConnection;
@@ -52,10 +52,51 @@ pub(super) struct Hints {
     untold: Mutex<BTreeSet<Topic>>,
     tell: Notify,
     reclaimed: Mutex<HashMap<i32, Instant>>,
+    floors: Mutex<HashMap<(i32, Names), Floor>>,
     listens: AtomicBool,
 }
 
+/// The names that a claim asks for.
+pub(super) type Names = Option<BTreeSet<Arc<str>>>;
+
+/// The place in line up to which claims of this process have taken everything, and since when nobody looked before it.
+#[derive(Debug, Clone, Copy)]
+struct Floor {
+    place: (i64, i64),
+    since: Instant,
+}
+
+/// How long claims may go without looking at what lies before their floor: late commits, and what other processes gave back.
+const BLIND: Duration = Duration::from_secs(1);
+
 impl Hints {
+    fn floors(&self) -> MutexGuard<'_, HashMap<(i32, Names), Floor>> {
+        self.floors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The place in line that a claim may begin behind.
+    pub(super) fn floor(&self, queue: i32, names: &Names) -> Option<(i64, i64)> {
+        let floor = self.floors().get(&(queue, names.clone())).copied()?;
+        (monotonic().duration_since(floor.since) < BLIND).then_some(floor.place)
+    }
+
+    /// A claim from a floor on, or of the whole line, got as much as it wanted, up to a place; or less, and then there is no floor.
+    pub(super) fn set_floor(&self, queue: i32, names: &Names, from: Option<(i64, i64)>, to: Option<(i64, i64)>) {
+        let (mut floors, key) = (self.floors(), (queue, names.clone()));
+        match (to, from.and_then(|_| floors.get(&key).copied())) {
+            // One that was forgotten while the claim was under way stays so.
+            (Some(_), None) if from.is_some() => {}
+            (Some(place), Some(known)) => drop(floors.insert(key, Floor { place, ..known })),
+            (Some(place), None) => drop(floors.insert(key, Floor { place, since: monotonic() })),
+            (None, _) => drop(floors.remove(&key)),
+        }
+    }
+
+    /// Something may have got back into its old place in line.
+    pub(super) fn forget_floors(&self) {
+        self.floors().clear();
+    }
+
     /// What will wake whoever waits for a topic from now on.
     pub(super) fn of(&self, topic: Topic) -> watch::Receiver<()> {
         let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,6 +12,7 @@ mod connect;
 mod connections;
 mod enqueue;
 mod fault;
+mod gather;
 mod grant;
 mod heartbeat;
 mod hints;
@@ -42,6 +43,7 @@ use self::clock::ServerClock;
 pub(crate) use self::connect::{Settings, connect};
 use self::connections::Connections;
 use self::fault::Fault;
+use self::gather::Gathering;
 use self::hints::Hints;
 use self::queues::Numbers;
 use crate::clock::Clock;
@@ -67,6 +69,8 @@ struct Inner {
     patience: Duration,
     numbers: Numbers,
     hints: Hints,
+    gathers: bool,
+    gathering: Gathering,
 }
 
 impl PgStore {

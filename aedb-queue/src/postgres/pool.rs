@@ -29,6 +29,11 @@ pub(super) trait Verb: Send + Sync + 'static {
     /// Whether it may take longer than others, such as what reads every record.
     const IS_LONG: bool = false;
 
+    /// Whether it may bring tasks back into their old places in line.
+    fn gives_back(&self) -> bool {
+        false
+    }
+
     /// Whom to wake once it is committed.
     fn touches(&self) -> Vec<Topic> {
         Vec::new()
@@ -73,6 +78,9 @@ impl PgStore {
                 }
                 Err(tried) => return Err(tried.error()),
                 Ok(answer) => {
+                    if verb.gives_back() {
+                        self.0.hints.forget_floors();
+                    }
                     self.0.hints.give(verb.touches());
                     return Ok(answer);
                 }

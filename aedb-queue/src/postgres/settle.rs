@@ -29,10 +29,13 @@ impl Verb for Settle {
         self.items.iter().all(|item| effects(item).is_none_or(Effects::is_empty))
     }
 
+    fn gives_back(&self) -> bool {
+        self.items.iter().any(|item| !matches!(item.decision, Decision::Complete(_)))
+    }
+
     fn touches(&self) -> Vec<Topic> {
-        let ready = self.items.iter().any(|item| !matches!(item.decision, Decision::Complete(_)));
         let follow_ups = self.items.iter().filter_map(effects).flat_map(|effects| app_keys::touches(&self.at, effects));
-        let own = ready.then(|| Topic::ready(&self.at, &self.queue));
+        let own = self.gives_back().then(|| Topic::ready(&self.at, &self.queue));
         follow_ups.chain(own).chain([Topic::finished(&self.at, &self.queue)]).collect()
     }
 

@@ -45,6 +45,9 @@ impl Store for PgStore {
         tasks: Vec<NewTask>,
         effects: Effects,
     ) -> Result<Vec<EnqueueOutcome>> {
+        if self.0.gathers && effects.is_empty() && at.caller.is_none() {
+            return self.gathered(at, queue, tasks).await;
+        }
         let verb = enqueue::Enqueue { at: at.clone(), queue: queue.to_owned(), tasks, effects };
         self.call(at, of(queue), verb).await
     }

@@ -19,6 +19,10 @@ pub(super) struct Sweep {
 impl Verb for Sweep {
     type Answer = SweepReport;
 
+    fn gives_back(&self) -> bool {
+        true
+    }
+
     fn touches(&self) -> Vec<Topic> {
         vec![Topic::ready(&self.at, &self.queue), Topic::finished(&self.at, &self.queue)]
     }

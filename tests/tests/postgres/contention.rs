@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use aedb_queue::{Completion, Decision, ErrorKind, Settlement};
+use aedb_queue::{Completion, Db, Decision, ErrorKind, Settlement};
+use aedb_tests::server::address;
 use aedb_tests::{Dice, task};
 use sqlx::{Connection, Executor};
 use tokio::time::{sleep, timeout};
@@ -57,6 +58,32 @@ fn c49_fifty_that_send_one_key_at_once_get_one_task_and_no_error() {
             assert_eq!(sent.iter().filter(|sent| !sent.deduplicated).count(), 1);
             assert!(sent.iter().all(|one| one.id == sent[0].id));
         }
+    });
+}
+
+#[test]
+fn enqueues_that_share_a_commit_are_answered_each_for_itself() {
+    on_a_schema(async |schema| {
+        let builder = Db::builder().schema(&schema.name).connections(2).gather_enqueues();
+        let db = builder.connect(&address()).await.unwrap();
+        let transactions = async || {
+            let text = format!("select count(distinct xmin::text) from {}.ready", schema.name);
+            sqlx::query_scalar::<_, i64>(&text).fetch_one(&mut connection().await).await.unwrap()
+        };
+        let calls = (0..300_u64).map(|n| {
+            let queue = db.queue(if n % 2 == 0 { "even" } else { "odd" }).unwrap();
+            async move { queue.enqueue(task(n).idempotency_key(format!("{}", n / 4))).await.unwrap() }
+        });
+        let sent = futures::future::join_all(calls).await;
+        assert_eq!(sent.iter().filter(|sent| !sent.deduplicated).count(), 150, "each queue has each key once");
+        for (n, sent) in sent.iter().enumerate() {
+            let first = n / 4 * 4 + n % 2;
+            let record =
+                db.queue(if n % 2 == 0 { "even" } else { "odd" }).unwrap().get(sent.id).await.unwrap().unwrap();
+            let payload: u64 = record.payload.to().unwrap();
+            assert!(payload == first as u64 || payload == first as u64 + 2, "{n}: {payload}");
+        }
+        assert!(transactions().await < 50, "300 calls shared {} commits", transactions().await);
     });
 }
 
@@ -139,5 +166,34 @@ fn an_idle_transaction_that_pins_old_rows_is_named_and_nothing_is_lost() {
         assert!(pinned.contains(&"idle in transaction".to_owned()), "{pinned:?}");
         txn.rollback().await.unwrap();
         assert_eq!(queue.stats().await.unwrap().done, 2_000);
+    });
+}
+
+#[test]
+fn a_claim_that_begins_behind_what_is_gone_finds_higher_priorities_and_what_came_back() {
+    on_a_schema(async |schema| {
+        let queue = schema.store.db().queue("q").unwrap();
+        queue.enqueue_batch((0..100).map(task).collect()).await.unwrap();
+        let first = claim(&queue, 10).await;
+        assert_eq!(claim(&queue, 10).await[0].payload.to::<u64>().unwrap(), 10);
+        let urgent = queue.enqueue(task(500).priority(9)).await.unwrap().id;
+        let claimed = claim(&queue, 2).await;
+        assert_eq!((claimed[0].id, claimed[1].payload.to::<u64>().unwrap()), (urgent, 20));
+        assert!(queue.release(&first[3]).await.unwrap().is_applied());
+        assert_eq!(claim(&queue, 1).await[0].id, first[3].id, "it has its old place in line");
+        // What another process gave back is found at once when too little is, and within a second or so otherwise.
+        let other = impatient(schema).await.queue("q").unwrap();
+        assert_eq!(claim(&queue, 1).await[0].payload.to::<u64>().unwrap(), 21);
+        assert!(other.release(&first[5]).await.unwrap().is_applied());
+        assert!(claim(&queue, 200).await.iter().any(|claimed| claimed.id == first[5].id));
+        queue.enqueue_batch((600..700).map(task).collect()).await.unwrap();
+        assert_eq!(claim(&queue, 1).await.len(), 1);
+        assert!(other.release(&first[6]).await.unwrap().is_applied());
+        let found = async {
+            while claim(&queue, 1).await[0].id != first[6].id {
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        timeout(Duration::from_secs(10), found).await.unwrap();
     });
 }

@@ -1,5 +1,10 @@
 -- Claim: the highest priorities among all due tasks, under a new token each. What is due moves first.
-create function aedb.claim(p_now bigint, p_queue int, p_owner text, p_lease bigint, p_max int, p_names text[], p_reclaim bool)
+--
+-- A claimer may say up to which place in line it has taken everything, `p_rank` and `p_id`: what lies before is mostly rows that are gone and
+-- not cleaned away, for as long as some session needs them. What has a higher priority is looked for all the same, and all of it
+-- when something came back or too little is found.
+create function aedb.claim(
+    p_now bigint, p_queue int, p_owner text, p_lease bigint, p_max int, p_names text[], p_reclaim bool, p_rank bigint, p_id bigint)
 returns table (id bigint, name text, payload text, progress text, attempts int, failures int, deliveries int, lost int,
     snoozes int, token bigint, deadline bigint, rank bigint, enqueued bigint, metadata text, policy bigint[])
 language plpgsql
@@ -11,22 +16,37 @@ declare
     floor bigint := (select token_floor from aedb.setting);
     got bigint := 0;
     served bigint;
+    whole bool := p_rank is null;
+    head tid[];
 begin
     if p_max = 0 or exists (select 1 from aedb.queue q where q.id = p_queue and q.paused is not null) then
         return;
     end if;
     if p_reclaim then
-        perform aedb.reclaim(now, p_queue, 10000);
+        whole := aedb.reclaim(now, p_queue, 10000) > 0 or whole;
     end if;
-    perform aedb.promote(now, p_queue, 10000);
+    whole := aedb.promote(now, p_queue, 10000) > 0 or whole;
     loop
+        head := '{}';
+        if not whole then
+            head := array(
+                select r.ctid from aedb.ready r
+                where r.queue = p_queue and r.rank < p_rank and (p_names is null or r.name = any(p_names))
+                order by r.queue, r.rank, r.id limit p_max for update skip locked);
+            head := head || array(
+                select r.ctid from aedb.ready r
+                where r.queue = p_queue and (r.rank, r.id) > (p_rank, p_id) and (p_names is null or r.name = any(p_names))
+                order by r.queue, r.rank, r.id limit p_max - cardinality(head) for update skip locked);
+        end if;
+        if whole or cardinality(head) < p_max then
+            head := head || array(
+                select r.ctid from aedb.ready r
+                where r.queue = p_queue and (p_names is null or r.name = any(p_names)) and (whole or r.ctid <> all(head))
+                order by r.queue, r.rank, r.id limit p_max - got - cardinality(head) for update skip locked);
+        end if;
         return query
         with gone as (
-            delete from aedb.ready where ctid = any(array(
-                select r.ctid from aedb.ready r
-                where r.queue = p_queue and (p_names is null or r.name = any(p_names))
-                order by r.queue, r.rank, r.id limit p_max - got for update skip locked))
-            returning *
+            delete from aedb.ready where ctid = any(head) returning *
         ), spent as (
             insert into aedb.finished (id, queue, state, attempts, failures, deliveries, lost, snoozes, beside, reason, rank,
                 enqueued, at, token, ends, size, name, payload, progress, policy, key, metadata, failed)
@@ -97,7 +117,9 @@ begin
 end $$;
 
 -- Takes back tasks whose lease ran out: straight to ready, no backoff, no failure; too many lost leases make one dead.
-create function aedb.reclaim(now bigint, p_queue int, p_max int) returns bigint language plpgsql as $$
+create function aedb.reclaim(now bigint, p_queue int, p_max int) returns bigint language plpgsql
+set enable_seqscan = on set enable_indexscan = off set enable_bitmapscan = off -- there is no index to help
+as $$
 declare
     t aedb.finished;
     n bigint := 0;
