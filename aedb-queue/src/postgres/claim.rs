@@ -47,6 +47,7 @@ async fn wait(
         lease: request.lease,
         max: i32::try_from(request.max).unwrap_or(i32::MAX),
         names: request.names,
+        mark: store.0.hints.next_mark(),
     };
     let target = Target::Queue(queue.clone());
     while !answer.is_closed() {
@@ -56,6 +57,13 @@ async fn wait(
                 next.map_or(POLL, |due| due.saturating_since(store.now()).clamp(Duration::from_millis(1), POLL))
             }
             claimed => {
+                if claimed.as_ref().is_err_and(|error| error.kind() == ErrorKind::UnknownOutcome) {
+                    tokio::spawn(give_back(
+                        store.clone(),
+                        at.clone(),
+                        GiveBack { queue: verb.queue, at: verb.at, owner: verb.owner, mark: verb.mark },
+                    ));
+                }
                 // Where nobody takes it, it is dropped, and its tasks are given back.
                 drop(answer.send(claimed.map(|claimed| Handed { tasks: claimed.tasks, at, queue, store })));
                 return;
@@ -65,6 +73,53 @@ async fn wait(
             () = alarm.wait(hint, pause) => {}
             () = answer.closed() => {}
         }
+    }
+}
+
+/// How often what an unknown claim may have taken is looked for, with so long a pause before the first time, twice as long before the next.
+const LOOKS: u32 = 6;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Gives back what a claim took whose answer was lost. If that does not succeed, the leases run out.
+async fn give_back(store: PgStore, at: Place, verb: GiveBack) {
+    let target = Target::Queue(verb.queue.clone());
+    for look in 0..LOOKS {
+        tokio::time::sleep(PAUSE * 2_u32.pow(look)).await;
+        // Found nothing: perhaps the server is still about to commit.
+        if matches!(store.attempts(&at, &target, &verb).await, Ok(found) if found > 0) {
+            return;
+        }
+    }
+}
+
+struct GiveBack {
+    at: Place,
+    queue: String,
+    owner: Arc<str>,
+    mark: i16,
+}
+
+impl Verb for GiveBack {
+    type Answer = i64;
+
+    fn gives_back(&self) -> bool {
+        true
+    }
+
+    fn touches(&self) -> Vec<Topic> {
+        vec![Topic::ready(&self.at, &self.queue)]
+    }
+
+    async fn run(&self, store: &PgStore, conn: &mut PgConnection) -> Result<i64, Fault> {
+        let Some(queue) = store.known_queue(conn, &self.at, &self.queue).await? else { return Ok(0) };
+        let found = sqlx::query_scalar(&store.sql("select aedb.give_back($1, $2, $3, $4)"))
+            .bind(store.test_now())
+            .bind(queue)
+            .bind(&*self.owner)
+            .bind(self.mark)
+            .fetch_one(conn)
+            .await?;
+        Ok(found)
     }
 }
 
@@ -104,6 +159,7 @@ struct Claim {
     lease: LeaseLength,
     max: i32,
     names: Names,
+    mark: i16,
 }
 
 struct Claimed {
@@ -144,7 +200,7 @@ impl Claim {
         // A clock of the tests stands; then nothing is found "in a second".
         let floor = if store.test_now().is_some() { None } else { store.0.hints.floor(queue, &self.names) };
         let names: Option<Vec<&str>> = self.names.as_ref().map(|names| names.iter().map(|name| &**name).collect());
-        let rows = sqlx::query(&store.sql("select * from aedb.claim($1, $2, $3, $4, $5, $6, $7, $8, $9)"))
+        let rows = sqlx::query(&store.sql("select * from aedb.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"))
             .bind(store.test_now())
             .bind(queue)
             .bind(&*self.owner)
@@ -154,6 +210,7 @@ impl Claim {
             .bind(reclaims)
             .bind(floor.map(|(rank, _)| rank))
             .bind(floor.map(|(_, id)| id))
+            .bind(self.mark)
             .fetch_all(&mut *conn)
             .await?;
         let is_full = i32::try_from(rows.len()).is_ok_and(|found| found >= self.max);

@@ -4,7 +4,7 @@
 //! per queue and [`QUIET`], whose payload has the same size whatever was enqueued.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -54,6 +54,7 @@ pub(super) struct Hints {
     reclaimed: Mutex<HashMap<i32, Instant>>,
     floors: Mutex<HashMap<(i32, Names), Floor>>,
     listens: AtomicBool,
+    marks: AtomicU16,
 }
 
 /// The names that a claim asks for.
@@ -72,6 +73,11 @@ const BLIND: Duration = Duration::from_secs(1);
 impl Hints {
     fn floors(&self) -> MutexGuard<'_, HashMap<(i32, Names), Floor>> {
         self.floors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What tells a claim from the others of its owner.
+    pub(super) fn next_mark(&self) -> i16 {
+        self.marks.fetch_add(1, Ordering::Relaxed).cast_signed()
     }
 
     /// The place in line that a claim may begin behind.

@@ -126,3 +126,27 @@ fn a_network_that_is_silent_ends_each_call_in_its_time_and_costs_no_connection_f
         }
     });
 }
+
+#[test]
+fn c54_what_a_claim_took_whose_answer_was_lost_is_ready_again_at_once_and_charged_nothing() {
+    on_a_schema(async |schema| {
+        let proxy = network().await;
+        let queue = over(&proxy, schema).await;
+        queue.enqueue_batch((0..500).map(task).collect()).await.unwrap();
+        claim(&queue, 1).await;
+        proxy.cut(Cut::AfterStatement);
+        let lost = queue.claim(super::request(300)).await.unwrap_err();
+        assert_eq!(lost.kind(), ErrorKind::UnknownOutcome);
+        let all_back = async {
+            while queue.stats().await.unwrap().ready < 499 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(Duration::from_secs(10), all_back).await.unwrap();
+        let claims = claim(&queue, 1_000).await;
+        assert_eq!((claims.len(), queue.stats().await.unwrap().in_flight), (499, 500));
+        let again = claims.iter().filter(|claimed| claimed.counters.deliveries == 2);
+        assert_eq!(again.clone().count(), 300);
+        assert!(again.into_iter().all(|claimed| claimed.counters.attempts == 1 && claimed.counters.lost_leases == 0));
+    });
+}

@@ -4,7 +4,8 @@
 -- not cleaned away, for as long as some session needs them. What has a higher priority is looked for all the same, and all of it
 -- when something came back or too little is found.
 create function aedb.claim(
-    p_now bigint, p_queue int, p_owner text, p_lease bigint, p_max int, p_names text[], p_reclaim bool, p_rank bigint, p_id bigint)
+    p_now bigint, p_queue int, p_owner text, p_lease bigint, p_max int, p_names text[], p_reclaim bool, p_rank bigint, p_id bigint,
+    p_mark smallint)
 returns table (id bigint, name text, payload text, progress text, attempts int, failures int, deliveries int, lost int,
     snoozes int, token bigint, deadline bigint, rank bigint, enqueued bigint, metadata text, policy bigint[])
 language plpgsql
@@ -57,9 +58,9 @@ begin
             from gone g where g.failures >= coalesce(g.policy[1], 20)
             returning *
         ), moved as (
-            insert into aedb.running (id, queue, attempts, failures, deliveries, lost, snoozes, beside, rank, enqueued,
+            insert into aedb.running (id, queue, reason, attempts, failures, deliveries, lost, snoozes, beside, rank, enqueued,
                 at, token, claimed, name, owner, payload, progress, policy, key, metadata, failed)
-            select g.id, g.queue, coalesce(g.attempts, 0) + 1, g.failures, coalesce(g.deliveries, 0) + 1, g.lost, g.snoozes, g.beside,
+            select g.id, g.queue, p_mark, coalesce(g.attempts, 0) + 1, g.failures, coalesce(g.deliveries, 0) + 1, g.lost, g.snoozes, g.beside,
                 nullif(g.rank, 9223372036854775807), coalesce(g.enqueued, g.at), aedb.later(now, p_lease),
                 greatest(coalesce(g.token, 0) + 1, floor), now, g.name, p_owner, g.payload, g.progress, g.policy, g.key, g.metadata, g.failed
             from gone g where coalesce(g.failures, 0) < coalesce(g.policy[1], 20)
@@ -89,6 +90,21 @@ begin
             order by r.queue, r.rank, r.id limit 1 for update skip locked;
         exit when not found;
     end loop;
+end $$;
+
+-- Gives back what a claim took whose answer nobody has got: it is known by its owner and the mark of its call.
+create function aedb.give_back(p_now bigint, p_queue int, p_owner text, p_mark smallint) returns bigint language plpgsql as $$
+declare
+    now bigint := coalesce(p_now, aedb.clock());
+    ids bigint[];
+    tokens bigint[];
+begin
+    select array_agg(r.id order by r.id), array_agg(r.token order by r.id) into ids, tokens
+    from aedb.running r where r.queue = p_queue and r.owner = p_owner and r.reason = p_mark and r.claimed > now - 600000000;
+    if ids is null then
+        return 0;
+    end if;
+    return cardinality(aedb.settle(now, p_queue, ids, tokens, array_fill(3::smallint, array[cardinality(ids)]), null, null, null, null, null));
 end $$;
 
 -- Makes scheduled tasks ready whose instant has come, the earliest first.

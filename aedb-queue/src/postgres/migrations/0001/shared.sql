@@ -130,6 +130,7 @@ create function aedb.whole(t aedb.finished, p_state smallint) returns aedb.finis
 begin
     t.updated := coalesce(t.updated, case when p_state = 2 then t.claimed else t.at end);
     t.enqueued := coalesce(t.enqueued, t.at);
+    t.reason := case when p_state <> 2 then t.reason end;
     t.state := p_state;
     t.beside := coalesce(t.beside, 0);
     t.token := coalesce(t.token, 0);

@@ -42,7 +42,7 @@ create table aedb.finished (
     failures   int,
     lost       int,
     snoozes    int,
-    reason     smallint,                    -- of a death: 1 attempts spent, 2 fatal, 3 leases lost, 4 damaged
+    reason     smallint,                    -- of a death: 1 attempts spent, 2 fatal, 3 leases lost, 4 damaged; in flight: the claim's mark
     rank       bigint,                      -- the priority, upside down and signed: the least is served first
     enqueued   bigint,                      -- null: `at`
     updated    bigint,                      -- null: `claimed` of one in flight, else `at`
@@ -137,7 +137,7 @@ from aedb.ready;
 create view aedb.running_task as
 select id, queue, 2::smallint as state, coalesce(beside, 0::smallint) as beside, at, coalesce(token, 0) as token, claimed, ends, size,
     coalesce(attempts, 0) as attempts, coalesce(deliveries, 0) as deliveries, coalesce(failures, 0) as failures,
-    coalesce(lost, 0) as lost, coalesce(snoozes, 0) as snoozes, reason, coalesce(rank, 9223372036854775807) as rank,
+    coalesce(lost, 0) as lost, coalesce(snoozes, 0) as snoozes, null::smallint as reason, coalesce(rank, 9223372036854775807) as rank,
     coalesce(enqueued, at) as enqueued, coalesce(updated, claimed) as updated, name, owner, payload, progress, result, policy, key,
     metadata, failed
 from aedb.running;
