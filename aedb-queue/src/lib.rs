@@ -40,6 +40,9 @@ pub use model::transition::{LeaseLoss, Retry};
 pub use postgres::PgStore;
 pub use queue::Queue;
 pub use scope::Scope;
+/// The client library whose connections and transactions [`PgStore`] works with.
+#[cfg(feature = "postgres")]
+pub use sqlx;
 pub use store::{
     Access, Amendment, CheckReport, ClaimRequest, ClaimedTask, Completion, Cursor, Decision, Due, Effect, Effects,
     EnqueueOutcome, Expect, Explanation, FencedCommit, Filter, GrantTarget, Heartbeat, HeartbeatOutcome, HeldLease,

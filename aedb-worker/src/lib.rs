@@ -72,7 +72,7 @@ pub use worker::Worker;
 #[cfg(feature = "macros")]
 pub use aedb_macros::task;
 
-/// The README's examples, compiled.
-#[cfg(doctest)]
+/// The README's examples, compiled. One of them is about a server.
+#[cfg(all(doctest, feature = "postgres"))]
 #[doc = include_str!("../../README.md")]
 struct Readme;

@@ -202,3 +202,18 @@ fn one_connection_is_enough_for_a_worker_and_its_waits() {
         assert_eq!(queue.get(id).await.unwrap().unwrap().state.kind(), StateKind::InFlight);
     });
 }
+
+#[test]
+fn after_commits_were_lost_an_operator_raises_the_floor_and_every_token_is_above_it() {
+    on_a_schema(async |schema| {
+        let (queue, lease) = (schema.store.db().queue("q").unwrap(), schema.store.db().lease("keeper").unwrap());
+        queue.enqueue_batch(vec![task(1), task(2)]).await.unwrap();
+        let before = claim(&queue, 1).await[0].token;
+        let raise = "update S.setting set token_floor = S.clock()".replace("S.", &format!("{}.", schema.name));
+        connection().await.execute(raise.as_str()).await.unwrap();
+        let after = claim(&queue, 1).await[0].token;
+        let LeaseOutcome::Acquired(held) = lease.acquire("a", LeaseLength::secs(30)).await.unwrap() else { panic!() };
+        assert!(before.as_u64() == 1 && after.as_u64() > 1_000_000_000_000_000 && held.token > before);
+        assert!(held.token.as_u64() > 1_000_000_000_000_000);
+    });
+}
