@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+#[cfg(feature = "postgres")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use aedb_queue::{
-    Amendment, Backoff, ClaimRequest, ClaimedTask, Completion, Db, Due, Effects, Json, LeaseLength, ManualClock,
-    NewTask, Queue, RetentionLimits, Retry, StateKind, TaskId,
+    Access, Amendment, Backoff, ClaimRequest, ClaimedTask, Completion, Db, Due, Effects, ErrorKind, GrantTarget, Json,
+    LeaseLength, ManualClock, NewTask, Queue, RetentionLimits, Retry, StateKind, TaskId,
 };
 use futures::executor::block_on;
 
@@ -20,6 +22,9 @@ pub(crate) struct World {
     clock: ManualClock,
     // Before the place: a queue closes before its schema goes.
     queue: Queue,
+    /// The same on behalf of somebody who may write, and of somebody who may nothing.
+    ada: Queue,
+    eve: Queue,
     place: Place,
     now: u64,
     tasks: BTreeMap<TaskId, Ref>,
@@ -33,41 +38,64 @@ pub(crate) struct World {
 pub(crate) enum Place {
     Memory,
     File(PathBuf),
+    /// A scope of its own on a server.
     #[cfg(feature = "postgres")]
-    Server(crate::server::Schema),
+    Server(Arc<crate::server::Schema>, String),
+}
+
+impl Place {
+    fn scope(&self) -> &str {
+        match self {
+            Self::Memory | Self::File(_) => "model",
+            #[cfg(feature = "postgres")]
+            Self::Server(_, scope) => scope,
+        }
+    }
 }
 
 const NAMES: [&str; 2] = ["a", "b"];
 
-fn open(clock: &ManualClock, place: &Place) -> Queue {
+fn open(clock: &ManualClock, place: &Place) -> Db {
     let builder = Db::builder().clock(clock.clone()).inline();
     let db = match place {
         Place::File(file) => builder.open(file),
         Place::Memory => builder.memory(),
         #[cfg(feature = "postgres")]
-        Place::Server(schema) => schema.connect(builder),
+        Place::Server(schema, _) => schema.connect(builder),
     };
-    db.unwrap().queue("q").unwrap()
+    db.unwrap()
+}
+
+/// The queue in general, for Ada and for Eve.
+fn handles(db: &Db, place: &Place) -> [Queue; 3] {
+    let scope = db.scope("project", place.scope()).unwrap();
+    let of = |caller: &str| scope.as_caller(caller).unwrap().queue("q").unwrap();
+    [scope.queue("q").unwrap(), of("ada"), of("eve")]
 }
 
 impl World {
     pub(crate) fn new(place: Place) -> Self {
         let clock = ManualClock::default();
-        let queue = open(&clock, &place);
-        Self { clock, queue, place, now: 0, tasks: BTreeMap::new(), claims: Vec::new(), untold: BTreeSet::new() }
+        let db = open(&clock, &place);
+        let [queue, ada, eve] = handles(&db, &place);
+        let target = GrantTarget::Queue { project: "project".into(), scope: place.scope().into(), queue: "q".into() };
+        block_on(db.grant("ada", target, Some(Access::Write))).unwrap();
+        let (tasks, claims, untold) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
+        Self { clock, queue, ada, eve, place, now: 0, tasks, claims, untold }
     }
 
     fn restart(&mut self) {
         if !matches!(self.place, Place::Memory) {
             // The old handle must go first: the inline engine closes with its last handle.
-            self.queue = Db::memory().unwrap().queue("q").unwrap();
-            self.queue = open(&self.clock, &self.place);
+            [self.queue, self.ada, self.eve] = handles(&Db::memory().unwrap(), &self.place);
+            [self.queue, self.ada, self.eve] = handles(&open(&self.clock, &self.place), &self.place);
         }
     }
 
     pub(crate) fn step(&mut self, dice: &mut Dice) {
-        match dice.roll(15) {
+        match dice.roll(16) {
             0..=2 => self.enqueue(dice),
+            14 => self.refuse_eve(dice),
             3..=5 => self.claim(dice),
             6..=8 => self.settle(dice),
             9 => self.pass(dice.roll(2 * LEASE)),
@@ -83,7 +111,26 @@ impl World {
         self.clock.advance(Duration::from_secs(secs));
     }
 
+    /// One task, or a batch in which a key may come twice; sometimes by Ada.
     fn enqueue(&mut self, dice: &mut Dice) {
+        let many = if dice.roll(4) == 0 { 2 + dice.roll(3) } else { 1 };
+        let drawn: Vec<_> = (0..many).map(|_| self.draw(dice)).collect();
+        let tasks = drawn.iter().map(|(task, _)| task.clone()).collect();
+        let queue = if dice.roll(4) == 0 { &self.ada } else { &self.queue };
+        let outcomes = block_on(queue.enqueue_batch(tasks)).unwrap();
+        assert_eq!(outcomes.len(), drawn.len());
+        for (outcome, (_, task)) in outcomes.into_iter().zip(drawn) {
+            // Histories last less than the window of a day, so a key that was used once stays used.
+            let holder = self.tasks.iter().find(|(_, other)| task.key.is_some() && other.key == task.key);
+            assert_eq!(outcome.deduplicated, holder.is_some());
+            match holder {
+                Some((id, _)) => assert_eq!(outcome.id, *id),
+                None => assert!(self.tasks.insert(outcome.id, task).is_none()),
+            }
+        }
+    }
+
+    fn draw(&self, dice: &mut Dice) -> (NewTask, Ref) {
         let (priority, name) = (dice.roll(3), NAMES[usize::from(dice.roll(2) == 1)]);
         let delay = if dice.roll(3) == 0 { dice.roll(20) } else { 0 };
         let key = (dice.roll(2) == 0).then(|| dice.roll(4));
@@ -97,19 +144,21 @@ impl World {
         if let Some(key) = key {
             task = task.idempotency_key(key.to_string());
         }
-        let outcome = block_on(self.queue.enqueue(task)).unwrap();
-        // Histories last less than the window of a day, so a key that was used once stays used.
-        let holder = self.tasks.iter().find(|(_, task)| key.is_some() && task.key == key).map(|(id, _)| *id);
-        assert_eq!(outcome.deduplicated, holder.is_some());
-        match holder {
-            Some(id) => assert_eq!(outcome.id, id),
-            None => {
-                let state = if delay == 0 { State::Ready } else { State::Scheduled(self.now + delay) };
-                let task =
-                    Ref { priority, name, state, token: 0, max_attempts: MAX_ATTEMPTS, failures: 0, lost: 0, key };
-                assert!(self.tasks.insert(outcome.id, task).is_none());
-            }
-        }
+        let state = if delay == 0 { State::Ready } else { State::Scheduled(self.now + delay) };
+        (task, Ref { priority, name, state, token: 0, max_attempts: MAX_ATTEMPTS, failures: 0, lost: 0, key })
+    }
+
+    /// Whatever Eve tries is refused, and changes nothing.
+    fn refuse_eve(&self, dice: &mut Dice) {
+        let id = self.tasks.keys().nth(usize::try_from(dice.roll(8)).unwrap()).copied();
+        let id = id.unwrap_or(TaskId::from_u64(1));
+        let refused = match dice.roll(4) {
+            0 => block_on(self.eve.enqueue(self.draw(dice).0)).map(drop),
+            1 => block_on(self.eve.claim(ClaimRequest::new("eve", LeaseLength::secs(LEASE)))).map(drop),
+            2 => block_on(self.eve.cancel(id)).map(drop),
+            _ => block_on(self.eve.get(id)).map(drop),
+        };
+        assert_eq!(refused.map_err(|error| error.kind()), Err(ErrorKind::PermissionDenied));
     }
 
     /// What is due moves, as before every claim and in every sweep.

@@ -84,11 +84,9 @@ begin
         from moved m order by coalesce(m.rank, 9223372036854775807), m.id;
         get diagnostics served = row_count;
         got := got + served;
-        exit when got >= p_max or served > 0;
-        -- Nothing was served. Another round only if something is there: those before may have been spent.
-        perform 1 from aedb.ready r where r.queue = p_queue and (p_names is null or r.name = any(p_names))
-            order by r.queue, r.rank, r.id limit 1 for update skip locked;
-        exit when not found;
+        -- Those that were spent have left room for others.
+        exit when got >= p_max or served = cardinality(head);
+        whole := true;
     end loop;
 end $$;
 
