@@ -1,5 +1,7 @@
 //! The database: where it is, how it is opened, and upkeep of the whole.
 
+#[cfg(feature = "aedb")]
+mod aedb;
 #[cfg(feature = "postgres")]
 mod server;
 
@@ -150,6 +152,8 @@ pub struct DbBuilder {
     exclusive: bool,
     create: bool,
     callers_required: bool,
+    #[cfg(feature = "aedb")]
+    aedb: crate::engine::aedb::Attach,
     #[cfg(feature = "postgres")]
     server: server::Server,
 }
@@ -163,6 +167,8 @@ impl Default for DbBuilder {
             exclusive: false,
             create: true,
             callers_required: false,
+            #[cfg(feature = "aedb")]
+            aedb: crate::engine::aedb::Attach::default(),
             #[cfg(feature = "postgres")]
             server: server::Server::default(),
         }

@@ -28,6 +28,8 @@ mod time;
 pub use app_keys::AppKeys;
 pub use clock::{Clock, ClockListener, ManualClock, SystemClock};
 pub use db::{Db, DbBuilder};
+#[cfg(feature = "aedb")]
+pub use engine::aedb::AedbLimits;
 pub use engine::{Progress, ProgressFn};
 pub use error::{Error, ErrorKind, Limit, Result};
 pub use lease::Lease;

@@ -5,6 +5,8 @@
 pub mod conformance;
 mod dice;
 mod disk;
+#[cfg(feature = "aedb")]
+pub mod instance;
 mod planted;
 mod power;
 #[cfg(feature = "postgres")]

@@ -119,6 +119,27 @@ impl Opens for Postgres {
     }
 }
 
+/// An AEDB instance of its own.
+#[cfg(feature = "aedb")]
+#[derive(Debug, Clone, Copy)]
+pub struct Aedb;
+
+#[cfg(feature = "aedb")]
+impl Opens for Aedb {
+    fn name(&self) -> &'static str {
+        "aedb"
+    }
+
+    fn open(&self, builder: DbBuilder) -> Opened {
+        let (db, folder) = crate::instance::fresh(builder.inline());
+        Opened { db, kept: Box::new(folder) }
+    }
+
+    fn one_of(&self) -> u64 {
+        20
+    }
+}
+
 /// A builder with a clock that stands, and the clock.
 pub(crate) fn on_a_manual_clock() -> (DbBuilder, ManualClock) {
     let clock = ManualClock::default();

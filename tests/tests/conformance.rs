@@ -12,5 +12,7 @@ fn main() -> ExitCode {
     let stores = embedded.into_iter().map(|store| Arc::new(store) as Arc<dyn Opens>);
     #[cfg(feature = "postgres")]
     let stores = stores.chain([Arc::new(aedb_tests::stores::Postgres) as Arc<dyn Opens>]);
+    #[cfg(feature = "aedb")]
+    let stores = stores.chain([Arc::new(aedb_tests::stores::Aedb) as Arc<dyn Opens>]);
     run(&stores.collect::<Vec<_>>())
 }

@@ -15,9 +15,9 @@ use redb::{
 };
 
 use super::apply::apply;
+use super::drive::{CommitError, Drive};
 use super::folder::sync_folder_of;
 use super::overlay::Overlay;
-use super::turn::CommitError;
 use super::{Progress, ProgressFn, View, Visit};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -61,13 +61,8 @@ impl Disk {
         Self { db: RwLock::new(db), shared, broken: OnceLock::new() }
     }
 
-    /// Whether other processes may have the same file open.
-    pub(super) fn is_shared(&self) -> bool {
-        self.shared
-    }
-
     /// Runs a batch in one write transaction and commits what it changed.
-    pub(super) fn write(&self, batch: &mut dyn FnMut(&dyn View) -> Overlay) -> Result<(), CommitError> {
+    fn commit(&self, batch: &mut dyn FnMut(&dyn View) -> Overlay) -> Result<(), CommitError> {
         if let Some(broken) = self.broken.get() {
             return Err(broken.clone());
         }
@@ -84,14 +79,6 @@ impl Disk {
             Ok(false) => txn.abort().map_err(|e| self.fail(ErrorKind::Unavailable, e.into())),
             Err(error) => Err(self.fail(ErrorKind::Unavailable, error)),
         }
-    }
-
-    /// Reads what is committed.
-    pub(super) fn view(&self, read: &mut dyn FnMut(&dyn View) -> Result<()>) -> Result<()> {
-        let db = self.db.read().unwrap_or_else(PoisonError::into_inner);
-        let txn = db.begin_read().map_err(|e| unavailable(e.into()))?;
-        let table = txn.open_table(TABLE).map_err(|e| unavailable(e.into()))?;
-        read(&TableView(&table))
     }
 
     /// Begins a write transaction, with patience for another process that is writing.
@@ -124,27 +111,6 @@ impl Disk {
             "nothing was applied"
         };
         CommitError { kind, message: format!("writing failed: {error}; {what}; reopen the database") }
-    }
-
-    /// Copies one snapshot to a new file: written beside its final name, synced, then renamed.
-    pub(super) fn backup(&self, to: &Path, progress: ProgressFn<'_>) -> Result<()> {
-        if to.exists() {
-            return Err(Error::invalid(format!("{} exists; a backup never overwrites", to.display())));
-        }
-        // The whole name with an end of ours, so that it is nobody else's file.
-        let mut partial = to.as_os_str().to_owned();
-        partial.push(".aedb-partial");
-        let partial = PathBuf::from(partial);
-        let copied = self.copy_to(&partial, progress);
-        if copied.is_err() {
-            let _ = std::fs::remove_file(&partial);
-        }
-        copied?;
-        std::fs::rename(&partial, to)
-            .map_err(|e| Error::new(ErrorKind::Unavailable, "the finished copy could not be renamed").caused_by(e))?;
-        // As when a database is opened.
-        let _ = sync_folder_of(to);
-        Ok(())
     }
 
     fn copy_to(&self, path: &Path, progress: ProgressFn<'_>) -> Result<()> {
@@ -186,9 +152,45 @@ impl Disk {
         })();
         finish.map_err(unavailable)
     }
+}
 
-    /// Moves the file's pages together and cuts its end off.
-    pub(super) fn compact(&self, progress: ProgressFn<'_>) -> Result<bool> {
+impl Drive for Disk {
+    fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    fn write(&self, _caller: Option<&str>, batch: &mut dyn FnMut(&dyn View) -> Overlay) -> Result<(), CommitError> {
+        self.commit(batch)
+    }
+
+    fn view(&self, read: &mut dyn FnMut(&dyn View) -> Result<()>) -> Result<()> {
+        let db = self.db.read().unwrap_or_else(PoisonError::into_inner);
+        let txn = db.begin_read().map_err(|e| unavailable(e.into()))?;
+        let table = txn.open_table(TABLE).map_err(|e| unavailable(e.into()))?;
+        read(&TableView(&table))
+    }
+
+    fn backup(&self, to: &Path, progress: ProgressFn<'_>) -> Result<()> {
+        if to.exists() {
+            return Err(Error::invalid(format!("{} exists; a backup never overwrites", to.display())));
+        }
+        // The whole name with an end of ours, so that it is nobody else's file.
+        let mut partial = to.as_os_str().to_owned();
+        partial.push(".aedb-partial");
+        let partial = PathBuf::from(partial);
+        let copied = self.copy_to(&partial, progress);
+        if copied.is_err() {
+            let _ = std::fs::remove_file(&partial);
+        }
+        copied?;
+        std::fs::rename(&partial, to)
+            .map_err(|e| Error::new(ErrorKind::Unavailable, "the finished copy could not be renamed").caused_by(e))?;
+        // As when a database is opened.
+        let _ = sync_folder_of(to);
+        Ok(())
+    }
+
+    fn compact(&self, progress: ProgressFn<'_>) -> Result<bool> {
         progress(Progress { done: 0, total: 1 });
         let mut db = self.db.write().unwrap_or_else(PoisonError::into_inner);
         let smaller = db.compact().map_err(|e| {

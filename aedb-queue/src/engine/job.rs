@@ -1,5 +1,7 @@
 //! A verb on its way through the engine: the function, the place for its answer, and the one who waits.
 
+use std::sync::Arc;
+
 use futures_channel::oneshot;
 
 use super::{Engine, Txn};
@@ -23,8 +25,16 @@ pub(crate) enum Step {
 
 /// A verb as the engine sees it.
 pub(crate) trait Job: Send {
-    /// Runs the verb. The engine takes the writes back unless the answer is [`Step::Done`].
-    fn run(&mut self, txn: &mut Txn<'_>) -> Step;
+    /// Runs the verb; with `again`, so that it can be run once more. The engine takes the writes back unless the answer is [`Step::Done`].
+    fn run(&mut self, txn: &mut Txn<'_>, again: bool) -> Step;
+    /// Forgets the answer of a run that was not committed, before the next run.
+    fn rewind(&mut self);
+    /// Forgets the answer of a run whose commit failed; the verb's own error stays.
+    fn withdraw(&mut self);
+    /// Takes an error for its answer.
+    fn refuse(&mut self, error: Error);
+    /// On whose behalf it runs.
+    fn caller(&self) -> Option<&str>;
     /// Delivers the answer, or the reason why there is none.
     fn finish(self: Box<Self>, commit: Result<()>);
     /// Whether nobody waits for the answer and the verb has not run yet, so that it need not run at all.
@@ -44,6 +54,7 @@ pub(crate) enum Turn<T> {
 }
 
 struct Once<F, T> {
+    caller: Option<Arc<str>>,
     verb: Option<F>,
     answer: Option<Result<T>>,
     /// `None` if nobody waits and the verb must run all the same.
@@ -52,15 +63,32 @@ struct Once<F, T> {
 
 impl<F, T> Job for Once<F, T>
 where
-    F: FnOnce(&mut Txn<'_>) -> Result<T> + Send,
+    F: FnOnce(&mut Txn<'_>) -> Result<T> + Clone + Send,
     T: Send,
 {
-    fn run(&mut self, txn: &mut Txn<'_>) -> Step {
-        let Some(verb) = self.verb.take() else { return Step::Failed };
+    fn run(&mut self, txn: &mut Txn<'_>, again: bool) -> Step {
+        let verb = if again { self.verb.clone() } else { self.verb.take() };
+        let Some(verb) = verb else { return Step::Failed };
         let answer = verb(txn);
         let step = if answer.is_ok() { Step::Done } else { Step::Failed };
         self.answer = Some(answer);
         step
+    }
+
+    fn rewind(&mut self) {
+        self.answer = None;
+    }
+
+    fn withdraw(&mut self) {
+        self.answer.take_if(|answer| answer.is_ok());
+    }
+
+    fn refuse(&mut self, error: Error) {
+        self.answer = Some(Err(error));
+    }
+
+    fn caller(&self) -> Option<&str> {
+        self.caller.as_deref()
     }
 
     fn finish(self: Box<Self>, commit: Result<()>) {
@@ -76,7 +104,10 @@ where
 }
 
 struct Repeated<F, T> {
+    caller: Option<Arc<str>>,
     verb: F,
+    /// Makes an answer harmless whose commit did not happen.
+    undo: fn(&mut T),
     gives_up: Timestamp,
     answer: Option<Result<T>>,
     reply: oneshot::Sender<Result<T>>,
@@ -87,7 +118,7 @@ where
     F: FnMut(&mut Txn<'_>) -> Result<Turn<T>> + Send,
     T: Send,
 {
-    fn run(&mut self, txn: &mut Txn<'_>) -> Step {
+    fn run(&mut self, txn: &mut Txn<'_>, _again: bool) -> Step {
         match (self.verb)(txn) {
             Ok(Turn::Ready(answer)) => {
                 self.answer = Some(Ok(answer));
@@ -103,6 +134,27 @@ where
                 Step::Failed
             }
         }
+    }
+
+    fn rewind(&mut self) {
+        self.withdraw();
+        self.answer = None;
+    }
+
+    fn withdraw(&mut self) {
+        if let Some(Ok(answer)) = &mut self.answer {
+            (self.undo)(answer);
+            self.answer = None;
+        }
+    }
+
+    fn refuse(&mut self, error: Error) {
+        self.withdraw();
+        self.answer = Some(Err(error));
+    }
+
+    fn caller(&self) -> Option<&str> {
+        self.caller.as_deref()
     }
 
     fn finish(self: Box<Self>, commit: Result<()>) {
@@ -131,32 +183,40 @@ fn deliver<T>(answer: Option<Result<T>>, commit: Result<()>) -> Result<T> {
 }
 
 /// Runs a verb in the next commit and answers when that is durable.
-pub(crate) async fn submit<T, F>(engine: &dyn Engine, verb: F) -> Result<T>
+pub(crate) async fn submit<T, F>(engine: &dyn Engine, caller: Option<Arc<str>>, verb: F) -> Result<T>
 where
     T: Send + 'static,
-    F: FnOnce(&mut Txn<'_>) -> Result<T> + Send + 'static,
+    F: FnOnce(&mut Txn<'_>) -> Result<T> + Clone + Send + 'static,
 {
     let (reply, answer) = oneshot::channel();
-    engine.submit(Box::new(Once { verb: Some(verb), answer: None, reply: Some(reply) }));
+    engine.submit(Box::new(Once { caller, verb: Some(verb), answer: None, reply: Some(reply) }));
     received(answer).await
 }
 
 /// Runs a verb in the next commit, though nobody waits for its answer.
-pub(crate) fn submit_detached<F>(engine: &dyn Engine, verb: F)
+pub(crate) fn submit_detached<F>(engine: &dyn Engine, caller: Option<Arc<str>>, verb: F)
 where
-    F: FnOnce(&mut Txn<'_>) -> Result<()> + Send + 'static,
+    F: FnOnce(&mut Txn<'_>) -> Result<()> + Clone + Send + 'static,
 {
-    engine.submit(Box::new(Once { verb: Some(verb), answer: None, reply: None }));
+    engine.submit(Box::new(Once { caller, verb: Some(verb), answer: None, reply: None }));
 }
 
 /// Runs a verb that may wait for something to become ready, until an instant.
-pub(crate) async fn submit_waiting<T, F>(engine: &dyn Engine, gives_up: Timestamp, verb: F) -> Result<T>
+///
+/// `undo` makes an answer harmless whose commit did not happen.
+pub(crate) async fn submit_waiting<T, F>(
+    engine: &dyn Engine,
+    caller: Option<Arc<str>>,
+    gives_up: Timestamp,
+    undo: fn(&mut T),
+    verb: F,
+) -> Result<T>
 where
     T: Send + 'static,
     F: FnMut(&mut Txn<'_>) -> Result<Turn<T>> + Send + 'static,
 {
     let (reply, answer) = oneshot::channel();
-    engine.submit(Box::new(Repeated { verb, gives_up, answer: None, reply }));
+    engine.submit(Box::new(Repeated { caller, verb, undo, gives_up, answer: None, reply }));
     received(answer).await
 }
 

@@ -5,8 +5,11 @@
 //! nothing conflicts. A verb that has nothing to do yet may *wait*: it is run again inside the very commit that makes
 //! something ready.
 
+#[cfg(feature = "aedb")]
+pub(crate) mod aedb;
 mod apply;
 mod disk;
+mod drive;
 mod folder;
 mod job;
 mod open;
@@ -22,9 +25,11 @@ use std::path::Path;
 use crate::error::Result;
 use crate::time::Timestamp;
 
+pub(crate) use drive::{CommitError, Drive};
 pub(crate) use job::{Job, Turn, submit, submit_detached, submit_waiting};
 pub(crate) use open::{Options, Place, open};
-pub(crate) use overlay::Txn;
+pub(crate) use overlay::{Overlay, Size, Txn};
+pub(crate) use threaded::Threaded;
 
 /// What a scan calls for each key and value, in order.
 pub(crate) type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
@@ -35,6 +40,18 @@ pub(crate) trait View {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
     /// Visits the keys from `from`, included, to `until`, excluded, in order, until told to stop.
     fn scan(&self, from: &[u8], until: &[u8], visit: Visit<'_>) -> Result<()>;
+    /// Whether a caller may read or write a key, where the engine keeps permissions of its own; `None` where it has none.
+    fn admits(&self, _caller: &str, _key: &[u8], _writes: bool) -> Option<Result<()>> {
+        None
+    }
+    /// Whether it does: then grants of our own are refused.
+    fn keeps_permissions(&self) -> bool {
+        false
+    }
+    /// How many keys one commit may change.
+    fn most_changes(&self) -> usize {
+        usize::MAX
+    }
 }
 
 /// How far a long operation has come: entries or bytes done, and how many there are in all.

@@ -70,7 +70,7 @@ pub(crate) fn open(place: Place, options: Options) -> Result<Arc<dyn Engine>> {
         // reason not to open, as in SQLite.
         let _ = sync_folder_of(&path);
     }
-    Ok(Threaded::start(Disk::new(db, shared), options.clock, options.inline))
+    Ok(Threaded::start(Arc::new(Disk::new(db, shared)), options.clock, options.inline))
 }
 
 trait BoxedBackend {

@@ -9,16 +9,31 @@ use crate::error::Result;
 use crate::time::Timestamp;
 
 /// A key's new value; `None` deletes it.
-pub(super) type Change = Option<Vec<u8>>;
+pub(crate) type Change = Option<Vec<u8>>;
 
 /// The changes of a batch, with what is needed to take the running verb's back.
 #[derive(Debug, Default)]
-pub(super) struct Overlay {
+pub(crate) struct Overlay {
     changes: BTreeMap<Vec<u8>, Change>,
     /// What the running verb replaced; not kept for the first one, whose writes are all there is.
     undo: Vec<(Vec<u8>, Option<Change>)>,
     kept: bool,
     touched: BTreeSet<Vec<u8>>,
+    size: Size,
+    kept_size: Size,
+}
+
+/// How large a batch has become; a change of a change counts again, so it may be less.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    /// Keys that change.
+    pub(crate) changes: usize,
+    /// Bytes of keys and values.
+    pub(crate) bytes: usize,
+    /// The longest key.
+    pub(crate) key: usize,
+    /// The longest value.
+    pub(crate) value: usize,
 }
 
 impl Overlay {
@@ -26,10 +41,12 @@ impl Overlay {
     pub(super) fn keep(&mut self) {
         self.undo.clear();
         self.kept = !self.changes.is_empty();
+        self.kept_size = self.size;
     }
 
     /// Takes back everything since the last [`Overlay::keep`].
     pub(super) fn undo(&mut self) {
+        self.size = self.kept_size;
         if !self.kept {
             self.changes.clear();
         }
@@ -42,8 +59,18 @@ impl Overlay {
     }
 
     /// The changes in key order.
-    pub(super) fn changes(&self) -> &BTreeMap<Vec<u8>, Change> {
+    pub(crate) fn changes(&self) -> &BTreeMap<Vec<u8>, Change> {
         &self.changes
+    }
+
+    /// Whether verbs before the running one have changed anything.
+    pub(super) fn has_kept(&self) -> bool {
+        self.kept
+    }
+
+    /// How large it is.
+    pub(super) fn size(&self) -> Size {
+        Size { changes: self.changes.len(), ..self.size }
     }
 
     /// The topics in which something became ready since the last call.
@@ -52,6 +79,10 @@ impl Overlay {
     }
 
     fn set(&mut self, key: Vec<u8>, change: Change) {
+        let value = change.as_ref().map_or(0, Vec::len);
+        self.size.bytes += key.len() + value;
+        self.size.key = self.size.key.max(key.len());
+        self.size.value = self.size.value.max(value);
         if self.kept {
             let before = self.changes.insert(key.clone(), change);
             self.undo.push((key, before));
@@ -103,6 +134,18 @@ impl View for Txn<'_> {
             Some(change) => Ok(change.clone()),
             None => self.base.get(key),
         }
+    }
+
+    fn admits(&self, caller: &str, key: &[u8], writes: bool) -> Option<Result<()>> {
+        self.base.admits(caller, key, writes)
+    }
+
+    fn keeps_permissions(&self) -> bool {
+        self.base.keeps_permissions()
+    }
+
+    fn most_changes(&self) -> usize {
+        self.base.most_changes()
     }
 
     fn scan(&self, from: &[u8], until: &[u8], visit: Visit<'_>) -> Result<()> {

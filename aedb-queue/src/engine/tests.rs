@@ -1,7 +1,6 @@
 //! The seam's own promises, without any queue: a verb that fails leaves nothing, and its neighbours of one commit stay.
 
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 
 use futures::executor::block_on;
 
@@ -37,22 +36,23 @@ fn a_verb_that_fails_or_panics_leaves_nothing_and_its_neighbours_of_one_commit_s
     let engine = memory(false);
     // The writer is held in a commit of its own, so that what comes meanwhile is one commit.
     let ((held, is_held), (release, released)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
-    submit_detached(engine.as_ref(), move |_| {
+    let released = Arc::new(Mutex::new(released));
+    submit_detached(engine.as_ref(), None, move |_| {
         held.send(()).unwrap();
-        released.recv().unwrap();
+        released.lock().unwrap().recv().unwrap();
         Ok(())
     });
     is_held.recv().unwrap();
-    let before = submit(engine.as_ref(), |txn| {
+    let before = submit(engine.as_ref(), None, |txn| {
         put(txn, "before", "1");
         Ok(())
     });
-    let failing = submit(engine.as_ref(), fails);
-    let panicking = submit(engine.as_ref(), |txn| -> Result<()> {
+    let failing = submit(engine.as_ref(), None, fails);
+    let panicking = submit(engine.as_ref(), None, |txn| -> Result<()> {
         put(txn, "panicked", "1");
         panic!("on purpose")
     });
-    let after = submit(engine.as_ref(), |txn| {
+    let after = submit(engine.as_ref(), None, |txn| {
         // It sees its neighbour, and nothing of those that failed.
         let seen = [txn.get(b"before")?, txn.get(b"failed")?, txn.get(b"panicked")?];
         put(txn, "after", &seen.iter().flatten().count().to_string());
@@ -76,12 +76,12 @@ fn a_verb_that_fails_or_panics_leaves_nothing_and_its_neighbours_of_one_commit_s
 fn a_verb_that_fails_alone_writes_nothing() {
     for inline in [true, false] {
         let engine = memory(inline);
-        block_on(submit(engine.as_ref(), |txn| {
+        block_on(submit(engine.as_ref(), None, |txn| {
             put(txn, "before", "1");
             Ok(())
         }))
         .unwrap();
-        assert!(block_on(submit(engine.as_ref(), fails)).is_err());
+        assert!(block_on(submit(engine.as_ref(), None, fails)).is_err());
         assert_eq!(values(engine.as_ref(), &["before", "failed"]), [Some("1".to_owned()), None]);
     }
 }

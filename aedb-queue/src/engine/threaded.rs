@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::disk::Disk;
+use super::drive::Drive;
 use super::job::Job;
 use super::parked::Parked;
 use super::turn::{Finished, turn};
@@ -28,13 +28,13 @@ const NAPS: u32 = 3;
 const NAP: Duration = Duration::from_micros(20);
 
 #[derive(Debug)]
-pub(super) struct Threaded {
+pub(crate) struct Threaded {
     shared: Arc<Shared>,
     writer: Option<JoinHandle<()>>,
 }
 
 struct Shared {
-    disk: Disk,
+    drive: Arc<dyn Drive>,
     clock: Arc<dyn Clock>,
     inbox: Mutex<Inbox>,
     bell: Condvar,
@@ -44,7 +44,7 @@ struct Shared {
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("disk", &self.disk).field("clock", &self.clock).finish_non_exhaustive()
+        f.debug_struct("Shared").field("drive", &self.drive).field("clock", &self.clock).finish_non_exhaustive()
     }
 }
 
@@ -58,9 +58,9 @@ struct Inbox {
 }
 
 impl Threaded {
-    pub(super) fn start(disk: Disk, clock: Arc<dyn Clock>, inline: bool) -> Arc<dyn Engine> {
+    pub(crate) fn start(drive: Arc<dyn Drive>, clock: Arc<dyn Clock>, inline: bool) -> Arc<dyn Engine> {
         let shared = Arc::new(Shared {
-            disk,
+            drive,
             clock: Arc::clone(&clock),
             inbox: Mutex::default(),
             bell: Condvar::new(),
@@ -76,6 +76,12 @@ impl Threaded {
             return Arc::new(Self { shared, writer: None });
         }
         let writing = Arc::clone(&shared);
+        let listener = Arc::downgrade(&shared);
+        shared.drive.on_change(Arc::new(move || {
+            if let Some(shared) = listener.upgrade() {
+                shared.ring(|inbox| inbox.clock_moved = true);
+            }
+        }));
         // Without threads there is no engine: then every verb runs inline, which is slower but right.
         let writer = thread::Builder::new().name("aedb-writer".into()).spawn(move || writing.write_until_closed()).ok();
         Arc::new(Self { shared, writer })
@@ -96,15 +102,15 @@ impl Engine for Threaded {
 
     fn view(&self, read: &mut dyn FnMut(&dyn View, Timestamp) -> Result<()>) -> Result<()> {
         let now = self.shared.clock.now();
-        self.shared.disk.view(&mut |view| read(view, now))
+        self.shared.drive.view(&mut |view| read(view, now))
     }
 
     fn backup(&self, to: &Path, progress: ProgressFn<'_>) -> Result<()> {
-        self.shared.disk.backup(to, progress)
+        self.shared.drive.backup(to, progress)
     }
 
     fn compact(&self, progress: ProgressFn<'_>) -> Result<bool> {
-        self.shared.disk.compact(progress)
+        self.shared.drive.compact(progress)
     }
 }
 
@@ -137,11 +143,14 @@ impl Shared {
 
     /// Inline mode: one verb, one commit, on the caller's thread.
     fn run_here(&self, jobs: Vec<Box<dyn Job>>, recheck: bool) {
-        let finished = {
+        let (finished, later) = {
             let mut parked = self.parked.lock().unwrap_or_else(PoisonError::into_inner);
-            turn(&self.disk, self.clock.now(), jobs, &mut parked, recheck)
+            turn(&*self.drive, self.clock.now(), jobs, &mut parked, recheck)
         };
         deliver(finished);
+        if !later.is_empty() {
+            self.run_here(later, false);
+        }
     }
 
     /// Inline mode: the clock moved, so verbs that wait may have something to do.
@@ -165,7 +174,10 @@ impl Shared {
             if recheck {
                 looked = now;
             }
-            let finished = turn(&self.disk, now, jobs, &mut parked, recheck);
+            let (finished, later) = turn(&*self.drive, now, jobs, &mut parked, recheck);
+            if !later.is_empty() {
+                drop(self.inbox().jobs.splice(0..0, later));
+            }
             if finished.0.len() <= DELIVER_HERE || deliverer.is_none() {
                 deliver(finished);
             } else if let Err(mpsc::SendError(finished)) = answers.send(finished) {
@@ -234,7 +246,7 @@ impl Shared {
 
     /// The longest that waiting verbs go without a look.
     fn patience(&self) -> Duration {
-        if self.disk.is_shared() { PEEK } else { POLL }
+        if self.drive.is_shared() { PEEK } else { POLL }
     }
 }
 

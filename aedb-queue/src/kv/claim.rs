@@ -36,22 +36,23 @@ pub(crate) async fn submit(
     let (at, queue, weak) = (at.clone(), Arc::<str>::from(queue), Arc::downgrade(engine));
     let keys = ScopeKeys::new(&at.project, &at.scope).queue(&queue);
     let target = Target::queue(&queue);
-    let handed = submit_waiting(engine.as_ref(), gives_up, move |txn: &mut Txn<'_>| {
-        grant::allow(txn, &at, callers_required, &target, Access::Write)?;
-        let mut scope = ScopeTxn::new(txn, at.clone(), callers_required);
-        let tasks = claim(&mut scope, &keys, &queue, &request)?;
-        // Nothing becomes due for a claim that moves nothing: it would look again and again.
-        let idle = request.max == 0 || scope.head(&keys)?.paused.is_some();
-        let until = if tasks.is_empty() && !idle { sweep::next_due(scope.txn, &keys)? } else { None };
-        scope.flush();
-        let handed = Handed { tasks, at: at.clone(), keys: keys.clone(), engine: Weak::clone(&weak) };
-        Ok(if handed.tasks.is_empty() {
-            Turn::Wait { topic: keys.topic().to_vec(), until, so_far: handed }
-        } else {
-            Turn::Ready(handed)
+    let handed =
+        submit_waiting(engine.as_ref(), at.caller.clone(), gives_up, Handed::undo, move |txn: &mut Txn<'_>| {
+            grant::allow(txn, &at, callers_required, &target, Access::Write)?;
+            let mut scope = ScopeTxn::new(txn, at.clone(), callers_required);
+            let tasks = claim(&mut scope, &keys, &queue, &request)?;
+            // Nothing becomes due for a claim that moves nothing: it would look again and again.
+            let idle = request.max == 0 || scope.head(&keys)?.paused.is_some();
+            let until = if tasks.is_empty() && !idle { sweep::next_due(scope.txn, &keys)? } else { None };
+            scope.flush();
+            let handed = Handed { tasks, at: at.clone(), keys: keys.clone(), engine: Weak::clone(&weak) };
+            Ok(if handed.tasks.is_empty() {
+                Turn::Wait { topic: keys.topic().to_vec(), until, so_far: handed }
+            } else {
+                Turn::Ready(handed)
+            })
         })
-    })
-    .await?;
+        .await?;
     Ok(handed.take())
 }
 
@@ -64,6 +65,11 @@ struct Handed {
 }
 
 impl Handed {
+    /// The claim was not committed: there is nothing to give back.
+    fn undo(&mut self) {
+        self.tasks.clear();
+    }
+
     fn take(mut self) -> Vec<ClaimedTask> {
         std::mem::take(&mut self.tasks)
     }
@@ -77,7 +83,7 @@ impl Drop for Handed {
         }
         let Some(engine) = self.engine.upgrade() else { return };
         let (at, keys) = (self.at.clone(), self.keys.clone());
-        submit_detached(engine.as_ref(), move |txn| {
+        submit_detached(engine.as_ref(), at.caller.clone(), move |txn| {
             let mut scope = ScopeTxn::new(txn, at, false);
             for (id, token) in claims {
                 if let Some(mut stored) = scope.load(&keys, id)?
@@ -102,8 +108,9 @@ pub(crate) fn claim(
     if scope.head(queue)?.paused.is_some() || request.max == 0 {
         return Ok(Vec::new());
     }
-    sweep::reclaim(scope, queue, sweep::CLAIM_STEPS)?;
-    sweep::promote(scope, queue, sweep::CLAIM_STEPS)?;
+    let steps = sweep::CLAIM_STEPS.min(scope.txn.most_changes() / 16);
+    sweep::reclaim(scope, queue, steps)?;
+    sweep::promote(scope, queue, steps)?;
     let mut claimed = Vec::with_capacity(request.max.min(1024));
     // More than one round only if some picked records were damaged or spent; each round removes those.
     while claimed.len() < request.max {

@@ -42,6 +42,15 @@ pub(crate) fn allow(
         };
     };
     let scope = ScopeKeys::new(&at.project, &at.scope);
+    let touched = match target {
+        Target::Effects => scope.application(b""),
+        Target::Queue(queue) => scope.queue(queue).head(),
+        Target::Scope => scope.lease(""),
+        Target::Key(key) => scope.application(key),
+    };
+    if let Some(answer) = view.admits(caller, &touched, access == Access::Write) {
+        return if matches!(target, Target::Effects) { Ok(()) } else { answer };
+    }
     let own = scope.application(b"");
     let mut fits = vec![project(&at.project), [b"s", own.as_slice()].concat()];
     match target {

@@ -41,7 +41,7 @@ use self::keys::{QueueKeys, ScopeKeys};
 use self::scope::ScopeTxn;
 use crate::clock::Clock;
 use crate::engine::{Engine, ProgressFn, Txn, View, read, submit};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::json::Json;
 use crate::model::task::TaskId;
 use crate::store::{
@@ -70,10 +70,10 @@ impl KvStore {
         &self,
         at: &Place,
         target: Target,
-        verb: impl FnOnce(&mut ScopeTxn<'_, '_>) -> Result<T> + Send + 'static,
+        verb: impl FnOnce(&mut ScopeTxn<'_, '_>) -> Result<T> + Clone + Send + 'static,
     ) -> Result<T> {
         let (at, required) = (at.clone(), self.callers_required);
-        submit(self.engine.as_ref(), move |txn: &mut Txn<'_>| {
+        submit(self.engine.as_ref(), at.caller.clone(), move |txn: &mut Txn<'_>| {
             grant::allow(txn, &at, required, &target, Access::Write)?;
             let mut scope = ScopeTxn::new(txn, at, required);
             let answer = verb(&mut scope)?;
@@ -249,7 +249,10 @@ impl Store for KvStore {
 
     async fn grant(&self, caller: &str, target: GrantTarget, access: Option<Access>) -> Result<()> {
         let caller: Arc<str> = caller.into();
-        submit(self.engine.as_ref(), move |txn| {
+        submit(self.engine.as_ref(), None, move |txn| {
+            if txn.keeps_permissions() {
+                return Err(Error::invalid("AEDB keeps the permissions: grant them there"));
+            }
             grant::grant(txn, &caller, &target, access);
             Ok(())
         })

@@ -32,14 +32,20 @@ pub(crate) async fn submit(
     gives_up: Timestamp,
 ) -> Result<WaitOutcome> {
     let target = Target::queue(&name);
-    submit_waiting(engine, gives_up, move |txn: &mut Txn<'_>| {
-        grant::allow(txn, &at, callers_required, &target, Access::Read)?;
-        Ok(match look(txn, &queue, &name, id)? {
-            WaitOutcome::Pending(state) => {
-                Turn::Wait { topic: queue.primary(id), until: None, so_far: WaitOutcome::Pending(state) }
-            }
-            answer => Turn::Ready(answer),
-        })
-    })
+    submit_waiting(
+        engine,
+        at.caller.clone(),
+        gives_up,
+        |_| {},
+        move |txn: &mut Txn<'_>| {
+            grant::allow(txn, &at, callers_required, &target, Access::Read)?;
+            Ok(match look(txn, &queue, &name, id)? {
+                WaitOutcome::Pending(state) => {
+                    Turn::Wait { topic: queue.primary(id), until: None, so_far: WaitOutcome::Pending(state) }
+                }
+                answer => Turn::Ready(answer),
+            })
+        },
+    )
     .await
 }

@@ -14,7 +14,13 @@ struct Waits {
 }
 
 impl Job for Waits {
-    fn run(&mut self, _: &mut Txn<'_>) -> Step {
+    fn rewind(&mut self) {}
+    fn withdraw(&mut self) {}
+    fn refuse(&mut self, _: crate::error::Error) {}
+    fn caller(&self) -> Option<&str> {
+        None
+    }
+    fn run(&mut self, _: &mut Txn<'_>, _: bool) -> Step {
         Step::Failed
     }
 
