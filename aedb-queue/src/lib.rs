@@ -29,7 +29,7 @@ pub use app_keys::AppKeys;
 pub use clock::{Clock, ClockListener, ManualClock, SystemClock};
 pub use db::{Db, DbBuilder};
 #[cfg(feature = "aedb")]
-pub use engine::aedb::AedbLimits;
+pub use engine::aedb::{AedbLimits, open_aedb};
 pub use engine::{Progress, ProgressFn};
 pub use error::{Error, ErrorKind, Limit, Result};
 pub use lease::Lease;

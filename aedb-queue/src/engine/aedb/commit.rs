@@ -10,7 +10,7 @@ use aedb::permission::CallerContext;
 use aedb::query::plan::ConsistencyMode;
 
 use super::Aedb;
-use super::place::spot;
+use super::place::{NEVER, spot};
 use super::view::{Reads, assertions};
 use crate::engine::{CommitError, Overlay};
 use crate::error::{Error, ErrorKind};
@@ -29,7 +29,7 @@ impl Aedb {
         reads: Reads,
         batch: &Overlay,
     ) -> Result<(), CommitError> {
-        let mutations: Vec<Mutation> = batch
+        let mut mutations: Vec<Mutation> = batch
             .changes()
             .iter()
             .filter_map(|(key, change)| {
@@ -44,6 +44,7 @@ impl Aedb {
         if mutations.is_empty() {
             return Ok(());
         }
+        self.unmix(&mut mutations);
         let caller = match caller {
             Some(caller) => Some(CallerContext::new(caller)),
             None if self.anonymous => None,
@@ -62,6 +63,18 @@ impl Aedb {
             base_seq,
         };
         self.send(&envelope)
+    }
+
+    /// AEDB 0.3.1 confuses long values with those between if an envelope writes values and deletes nothing. So it deletes
+    /// something, which is not there.
+    fn unmix(&self, mutations: &mut Vec<Mutation>) {
+        let long = |mutation: &Mutation| matches!(mutation, Mutation::KvSet { value, .. } if value.len() > self.limits.inline_bytes);
+        if mutations.len() > 1
+            && mutations.iter().any(long)
+            && let Some(Mutation::KvSet { project_id, scope_id, .. }) = mutations.first().cloned()
+        {
+            mutations.push(Mutation::KvDel { project_id, scope_id, key: NEVER.to_vec() });
+        }
     }
 
     fn send(&self, envelope: &TransactionEnvelope) -> Result<(), CommitError> {

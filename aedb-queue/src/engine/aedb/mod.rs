@@ -6,6 +6,7 @@
 
 mod commit;
 mod drive;
+mod open;
 mod place;
 mod run;
 mod view;
@@ -21,6 +22,7 @@ use self::place::Known;
 use self::run::Runner;
 use crate::error::{Error, ErrorKind, Result};
 
+pub use self::open::open_aedb;
 pub use self::place::AedbLimits;
 
 /// The caller that the engine reads as, and writes as where a call names no caller.

@@ -27,6 +27,8 @@ pub struct AedbLimits {
     pub value_bytes: usize,
     /// `max_scan_rows`.
     pub scan_rows: usize,
+    /// `persistent_value_inline_threshold_bytes`.
+    pub inline_bytes: usize,
 }
 
 impl Default for AedbLimits {
@@ -38,6 +40,7 @@ impl Default for AedbLimits {
             key_bytes: 1024,
             value_bytes: 1 << 20,
             scan_rows: 10_000,
+            inline_bytes: 64 << 10,
         }
     }
 }
@@ -87,6 +90,9 @@ fn name(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let (name, rest) = rest.split_at_checked(usize::from(*len))?;
     Some((std::str::from_utf8(name).ok()?, rest))
 }
+
+/// A key of a scope that is never written.
+pub(super) const NEVER: &[u8] = b"\x00aedb:queue:\x00\x00-";
 
 /// Scopes that are known to exist, and to be readable.
 #[derive(Debug, Default)]
