@@ -30,7 +30,7 @@ pub use clock::{Clock, ClockListener, ManualClock, SystemClock};
 pub use db::{Db, DbBuilder};
 #[cfg(feature = "aedb")]
 pub use engine::aedb::{AedbLimits, open_aedb};
-pub use engine::{Progress, ProgressFn};
+pub use engine::{NativeWrite, Progress, ProgressFn};
 pub use error::{Error, ErrorKind, Limit, Result};
 pub use lease::Lease;
 pub use model::backoff::Backoff;

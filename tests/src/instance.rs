@@ -27,6 +27,8 @@ pub fn config() -> AedbConfig {
         max_commit_queue_bytes: 4 * limits.transaction_bytes,
         max_kv_key_bytes: limits.key_bytes,
         max_kv_value_bytes: limits.value_bytes,
+        // A closing instance waits for so long.
+        version_gc_interval_ms: 10,
         ..AedbConfig::default()
     }
 }

@@ -124,8 +124,8 @@ pub const PLANTED: &[Planted] = &[
     Planted {
         what: "a verb that fails leaves what it wrote",
         file: "aedb-queue/src/engine/turn.rs",
-        right: "            overlay.undo();\n            done.push(job);",
-        wrong: "            overlay.keep();\n            done.push(job);",
+        right: "overlay.undo();\n                self.done.push(job);",
+        wrong: "overlay.keep();\n                self.done.push(job);",
     },
     Planted {
         what: "a commit that failed is acknowledged",

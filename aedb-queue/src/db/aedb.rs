@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use ::aedb::AedbInstance;
+use ::aedb::commit::validation::Mutation;
 
 use super::{Db, DbBuilder};
 use crate::clock::SystemClock;
-use crate::engine::Threaded;
 use crate::engine::aedb::{AedbLimits, attach};
+use crate::engine::{NativeWrite, Threaded};
 use crate::error::Result;
 use crate::kv::KvStore;
+use crate::store::{Effect, Effects};
 
 impl Db {
     /// A database inside of an AEDB instance that the application has open: a scope is AEDB's project and scope, and lives among its
@@ -23,6 +25,17 @@ impl Db {
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) outside of such a runtime.
     pub fn aedb(instance: Arc<AedbInstance>) -> Result<Self> {
         Self::builder().aedb(instance)
+    }
+}
+
+impl Effects {
+    /// Adds one of AEDB's own mutations: a row, a counter, an event. It is applied by the same envelope, behind our writes, and needs the
+    /// permissions that AEDB asks of the caller. If AEDB refuses it, nothing of the call is applied.
+    ///
+    /// Only for a database inside of AEDB; elsewhere the call answers [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
+    #[must_use]
+    pub fn aedb(self, mutation: Mutation) -> Self {
+        self.with(Effect::Native(NativeWrite::new(mutation)))
     }
 }
 

@@ -12,6 +12,7 @@ mod disk;
 mod drive;
 mod folder;
 mod job;
+mod native;
 mod open;
 mod overlay;
 mod parked;
@@ -27,6 +28,7 @@ use crate::time::Timestamp;
 
 pub(crate) use drive::{CommitError, Drive};
 pub(crate) use job::{Job, Turn, submit, submit_detached, submit_waiting};
+pub use native::NativeWrite;
 pub(crate) use open::{Options, Place, open};
 pub(crate) use overlay::{Overlay, Size, Txn};
 pub(crate) use threaded::Threaded;
@@ -44,8 +46,8 @@ pub(crate) trait View {
     fn admits(&self, _caller: &str, _key: &[u8], _writes: bool) -> Option<Result<()>> {
         None
     }
-    /// Whether it does: then grants of our own are refused.
-    fn keeps_permissions(&self) -> bool {
+    /// Whether this is AEDB: it keeps the permissions, takes its own mutations, and may have tasks of its own queue calls.
+    fn is_aedb(&self) -> bool {
         false
     }
     /// How many keys one commit may change.

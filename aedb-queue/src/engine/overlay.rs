@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
 
-use super::{View, Visit};
+use super::{NativeWrite, View, Visit};
 use crate::error::Result;
 use crate::time::Timestamp;
 
@@ -19,6 +19,8 @@ pub(crate) struct Overlay {
     undo: Vec<(Vec<u8>, Option<Change>)>,
     kept: bool,
     touched: BTreeSet<Vec<u8>>,
+    natives: Vec<NativeWrite>,
+    kept_natives: usize,
     size: Size,
     kept_size: Size,
 }
@@ -40,13 +42,15 @@ impl Overlay {
     /// Keeps what the verb before wrote; from here on [`Overlay::undo`] goes back to this point.
     pub(super) fn keep(&mut self) {
         self.undo.clear();
-        self.kept = !self.changes.is_empty();
+        self.kept = !self.changes.is_empty() || !self.natives.is_empty();
+        self.kept_natives = self.natives.len();
         self.kept_size = self.size;
     }
 
     /// Takes back everything since the last [`Overlay::keep`].
     pub(super) fn undo(&mut self) {
         self.size = self.kept_size;
+        self.natives.truncate(self.kept_natives);
         if !self.kept {
             self.changes.clear();
         }
@@ -63,6 +67,12 @@ impl Overlay {
         &self.changes
     }
 
+    /// Writes in the engine's own terms, in the order in which they came.
+    #[cfg_attr(not(feature = "aedb"), allow(dead_code, reason = "only AEDB has writes of its own"))]
+    pub(crate) fn natives(&self) -> &[NativeWrite] {
+        &self.natives
+    }
+
     /// Whether verbs before the running one have changed anything.
     pub(super) fn has_kept(&self) -> bool {
         self.kept
@@ -70,7 +80,7 @@ impl Overlay {
 
     /// How large it is.
     pub(super) fn size(&self) -> Size {
-        Size { changes: self.changes.len(), ..self.size }
+        Size { changes: self.changes.len() + self.natives.len(), ..self.size }
     }
 
     /// The topics in which something became ready since the last call.
@@ -119,6 +129,11 @@ impl<'a> Txn<'a> {
         self.overlay.borrow_mut().set(key, None);
     }
 
+    /// Adds a write in the engine's own terms.
+    pub(crate) fn native(&mut self, write: NativeWrite) {
+        self.overlay.borrow_mut().natives.push(write);
+    }
+
     /// Says that something became ready under a topic, so that verbs that wait there run again in this commit.
     pub(crate) fn touch(&mut self, topic: &[u8]) {
         let mut overlay = self.overlay.borrow_mut();
@@ -140,8 +155,8 @@ impl View for Txn<'_> {
         self.base.admits(caller, key, writes)
     }
 
-    fn keeps_permissions(&self) -> bool {
-        self.base.keeps_permissions()
+    fn is_aedb(&self) -> bool {
+        self.base.is_aedb()
     }
 
     fn most_changes(&self) -> usize {

@@ -57,6 +57,14 @@ pub(super) fn turn(
             recheck = true;
             continue;
         }
+        if drive.is_contended() && error.kind != ErrorKind::UnknownOutcome && done.len() > 1 {
+            // One of them was refused: it must not take its neighbours along. Each first one is tried alone.
+            done.iter_mut().for_each(|job| job.rewind());
+            later.splice(0..0, done.drain(1..));
+            let ((done, commit), mut behind) = self::turn(drive, now, done, parked, recheck);
+            behind.append(&mut later);
+            return ((done, commit), behind);
+        }
         done.iter_mut().for_each(|job| job.withdraw());
         if !drive.is_contended() {
             // So do those that wait: a disk that has failed would never serve them, and they would wait for ever.

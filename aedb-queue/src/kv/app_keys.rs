@@ -9,7 +9,7 @@ use super::scope::ScopeTxn;
 use crate::engine::View;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::limits;
-use crate::store::{Access, Effect, Effects, Expect, KeyRange};
+use crate::store::{Access, Effect, Effects, Expect, KeyRange, not_aedb};
 
 /// Checks everything that can refuse the effects; writes nothing.
 pub(crate) fn check(scope: &ScopeTxn<'_, '_>, effects: &Effects) -> Result<()> {
@@ -18,6 +18,8 @@ pub(crate) fn check(scope: &ScopeTxn<'_, '_>, effects: &Effects) -> Result<()> {
             Effect::Put { key, .. } | Effect::Delete { key } => allow(scope, &Target::Key(key.clone()), Access::Write)?,
             Effect::Append { prefix, .. } => allow(scope, &Target::Key(prefix.clone()), Access::Write)?,
             Effect::Enqueue { queue, .. } => allow(scope, &Target::queue(queue), Access::Write)?,
+            Effect::Native(_) if scope.txn.is_aedb() => {}
+            Effect::Native(_) => return Err(not_aedb()),
             Effect::Assert { key, expect } => {
                 allow(scope, &Target::Key(key.clone()), Access::Read)?;
                 let value = scope.txn.get(&scope.keys.application(key))?;
@@ -61,6 +63,7 @@ pub(crate) fn write(scope: &mut ScopeTxn<'_, '_>, effects: Effects) -> Result<()
                 scope.txn.put(scope.keys.application(&key), value);
             }
             Effect::Assert { .. } => {}
+            Effect::Native(write) => scope.txn.native(write),
             Effect::Enqueue { queue, task } => {
                 let queue = scope.keys.queue(&queue);
                 enqueue::one(scope, &queue, *task)?;

@@ -250,7 +250,7 @@ impl Store for KvStore {
     async fn grant(&self, caller: &str, target: GrantTarget, access: Option<Access>) -> Result<()> {
         let caller: Arc<str> = caller.into();
         submit(self.engine.as_ref(), None, move |txn| {
-            if txn.keeps_permissions() {
+            if txn.is_aedb() {
                 return Err(Error::invalid("AEDB keeps the permissions: grant them there"));
             }
             grant::grant(txn, &caller, &target, access);

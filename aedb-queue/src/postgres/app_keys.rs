@@ -9,7 +9,7 @@ use super::pool::Verb;
 use super::{PgStore, grant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::limits;
-use crate::store::{Effect, Effects, Expect, KeyRange, Place};
+use crate::store::{Effect, Effects, Expect, KeyRange, Place, not_aedb};
 
 /// Applies effects, or answers with the conflict, in the caller's transaction.
 pub(super) async fn apply(
@@ -40,7 +40,7 @@ pub(super) async fn lock(
     let keys: Vec<&[u8]> = effects
         .filter_map(|effect| match effect {
             Effect::Put { key, .. } | Effect::Delete { key } | Effect::Assert { key, .. } => Some(key.as_slice()),
-            Effect::Append { .. } | Effect::Enqueue { .. } => None,
+            Effect::Append { .. } | Effect::Enqueue { .. } | Effect::Native(_) => None,
         })
         .collect();
     if !keys.is_empty() {
@@ -67,6 +67,7 @@ pub(super) async fn apply_locked(
             Effect::Assert { key, expect: Expect::Present } => (3, key, None),
             Effect::Assert { key, expect: Expect::Value(value) } => (4, key, Some(value.as_slice())),
             Effect::Append { prefix, value } => (5, prefix, Some(value.as_slice())),
+            Effect::Native(_) => return Err(not_aedb().into()),
             Effect::Enqueue { queue, task } => {
                 let queue = store.queue_number(conn, at, queue).await?;
                 batch.push(queue, task);

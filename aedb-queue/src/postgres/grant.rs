@@ -79,6 +79,7 @@ pub(super) async fn allow_effects(
                 (Target::Key(key.clone()), Access::Write)
             }
             Effect::Assert { key, .. } => (Target::Key(key.clone()), Access::Read),
+            Effect::Native(_) => continue,
             Effect::Enqueue { queue, .. } => (Target::Queue(queue.clone()), Access::Write),
         };
         allow(store, conn, at, &target, access).await?;

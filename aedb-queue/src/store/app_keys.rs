@@ -1,6 +1,7 @@
 //! The application's own keys, and effects: writes that ride in a commit.
 
-use crate::error::Result;
+use crate::engine::NativeWrite;
+use crate::error::{Error, Result};
 use crate::model::limits;
 use crate::store::NewTask;
 
@@ -45,6 +46,8 @@ pub enum Effect {
         /// The value.
         value: Vec<u8>,
     },
+    /// A write of the database below, made by a method of that database's own.
+    Native(NativeWrite),
     /// Enqueues a task in any queue of the scope.
     Enqueue {
         /// The queue.
@@ -172,6 +175,7 @@ impl Effects {
                 limits::at_most("value bytes", limits::VALUE_BYTES, value.len())
             }
             Effect::Delete { key } | Effect::Assert { key, .. } => limits::application_key(key),
+            Effect::Native(_) => Ok(()),
             Effect::Enqueue { queue, task } => {
                 limits::name("queue name", queue)?;
                 task.check()
@@ -207,4 +211,9 @@ impl KeyRange {
         self.limit = Some(limit);
         self
     }
+}
+
+/// The refusal of a native write by a store that is not inside of AEDB.
+pub(crate) fn not_aedb() -> Error {
+    Error::invalid("a mutation of AEDB can only ride in a commit of a database inside of AEDB")
 }

@@ -24,6 +24,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use amend::Amendment;
+pub(crate) use app_keys::not_aedb;
 pub use app_keys::{Effect, Effects, Expect, KeyRange};
 pub use claim::{ClaimRequest, ClaimedTask, Lease as LeaseLength};
 #[cfg(feature = "postgres")]

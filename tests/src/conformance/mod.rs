@@ -83,12 +83,16 @@ pub fn run(stores: &[Arc<dyn Opens>]) -> ExitCode {
         }
         let rules = RULES.iter().flat_map(|(file, rules)| rules.iter().map(move |rule| (*file, *rule)));
         rules.map(move |(file, rule)| {
-            let (name, store) = (format!("{}::{file}::{}", store.name(), rule.name), Arc::clone(store));
+            let (rule_name, store) = (format!("{file}::{}", rule.name), Arc::clone(store));
+            let (name, excuse) = (format!("{}::{rule_name}", store.name()), store.excuse(&rule_name));
+            if let Some(excuse) = excuse {
+                println!("{name} is ignored: {excuse}");
+            }
             Trial::test(name, move || {
                 stores::on(&store, rule.check);
                 Ok(())
             })
-            .with_ignored_flag(away.is_some())
+            .with_ignored_flag(away.is_some() || excuse.is_some())
         })
     });
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()

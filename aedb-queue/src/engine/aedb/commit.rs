@@ -29,6 +29,13 @@ impl Aedb {
         reads: Reads,
         batch: &Overlay,
     ) -> Result<(), CommitError> {
+        let mut last = None;
+        for at in batch.changes().keys().filter_map(|key| spot(key)) {
+            if last != Some((at.project, at.scope)) {
+                self.ready(at)?;
+                last = Some((at.project, at.scope));
+            }
+        }
         let mut mutations: Vec<Mutation> = batch
             .changes()
             .iter()
@@ -41,6 +48,7 @@ impl Aedb {
                 })
             })
             .collect();
+        mutations.extend(batch.natives().iter().filter_map(|write| write.of::<Mutation>().cloned()));
         if mutations.is_empty() {
             return Ok(());
         }

@@ -90,7 +90,7 @@ impl View for Look<'_> {
         Some(self.aedb.ready(at).and_then(|()| self.aedb.admits(caller, at, writes)))
     }
 
-    fn keeps_permissions(&self) -> bool {
+    fn is_aedb(&self) -> bool {
         true
     }
 
