@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 
 use super::grant::{self, Target};
 use super::keys::{self, QueueKeys, ScopeKeys};
+use super::legacy;
 use super::record::{Slot, Stored, body};
 use super::scope::ScopeTxn;
 use super::sweep;
@@ -109,6 +110,9 @@ pub(crate) fn claim(
         return Ok(Vec::new());
     }
     let steps = sweep::CLAIM_STEPS.min(scope.txn.most_changes() / 16);
+    if !legacy::adopt(scope, queue, steps)? {
+        return Ok(Vec::new());
+    }
     sweep::reclaim(scope, queue, steps)?;
     sweep::promote(scope, queue, steps)?;
     let mut claimed = Vec::with_capacity(request.max.min(1024));

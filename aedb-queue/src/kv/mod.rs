@@ -18,6 +18,7 @@ pub(crate) mod hostile;
 pub(crate) mod keys;
 mod lease;
 mod leases;
+mod legacy;
 mod list;
 mod pause;
 mod record;

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::keys::{self, QueueKeys};
+use super::legacy;
 use super::scope::ScopeTxn;
 use super::stats::first_instant;
 use crate::engine::View;
@@ -22,6 +23,11 @@ pub(crate) fn sweep(scope: &mut ScopeTxn<'_, '_>, queue: &QueueKeys, limits: Ret
         left = left.saturating_sub(usize::try_from(done).unwrap_or(usize::MAX));
         left
     };
+    let most = scope.txn.most_changes() / 16;
+    if !legacy::adopt(scope, queue, limits.steps.min(most))? {
+        report.more = true;
+        return Ok(report);
+    }
     report.reclaimed = reclaim(scope, queue, spend(0))?;
     report.promoted = promote(scope, queue, spend(report.reclaimed))?;
     report.keys_expired = expire_keys(scope, queue, spend(report.promoted))?;

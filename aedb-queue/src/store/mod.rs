@@ -27,7 +27,6 @@ pub use amend::Amendment;
 pub(crate) use app_keys::not_aedb;
 pub use app_keys::{Effect, Effects, Expect, KeyRange};
 pub use claim::{ClaimRequest, ClaimedTask, Lease as LeaseLength};
-#[cfg(feature = "postgres")]
 pub(crate) use enqueue::UNIQUE_WINDOW;
 pub use enqueue::{Due, EnqueueOutcome, NewTask};
 pub use grant::{Access, GrantTarget};
