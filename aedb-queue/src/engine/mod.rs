@@ -26,12 +26,17 @@ use std::path::Path;
 use crate::error::Result;
 use crate::time::Timestamp;
 
-pub(crate) use drive::{CommitError, Drive};
 pub(crate) use job::{Job, Turn, submit, submit_detached, submit_waiting};
 pub use native::NativeWrite;
 pub(crate) use open::{Options, Place, open};
-pub(crate) use overlay::{Overlay, Size, Txn};
-pub(crate) use threaded::Threaded;
+pub(crate) use overlay::Txn;
+// What an engine inside of another database needs.
+#[cfg(feature = "aedb")]
+pub(crate) use {
+    drive::{CommitError, Drive},
+    overlay::{Overlay, Size},
+    threaded::Threaded,
+};
 
 /// What a scan calls for each key and value, in order.
 pub(crate) type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
