@@ -178,8 +178,8 @@ pub const PLANTED: &[Planted] = &[
     Planted {
         what: "a worker believes that a lease lasts from the answer on",
         file: "aedb-worker/src/run/heartbeat.rs",
-        right: "HeartbeatOutcome::Extended(_) => entry.extended(sent),",
-        wrong: "HeartbeatOutcome::Extended(_) => entry.extended(sent.max(monotonic::now())),",
+        right: "                        entry.extended(sent);",
+        wrong: "                        entry.extended(sent.max(monotonic::now()));",
     },
     Planted {
         what: "an outcome whose answer was lost is forgotten",
