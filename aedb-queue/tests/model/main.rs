@@ -103,5 +103,5 @@ fn histories_on_a_file_that_is_closed_and_opened_in_between_agree_too() {
 #[cfg(feature = "postgres")]
 fn histories_on_a_server_that_is_left_and_connected_to_in_between_agree_too() {
     let (schema, scopes) = (Arc::new(server::Schema::new()), AtomicU64::new(0));
-    histories(300, || Place::Server(Arc::clone(&schema), scopes.fetch_add(1, Ordering::Relaxed).to_string()));
+    histories(150, || Place::Server(Arc::clone(&schema), scopes.fetch_add(1, Ordering::Relaxed).to_string()));
 }

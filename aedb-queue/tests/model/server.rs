@@ -31,7 +31,7 @@ impl Schema {
 
 impl Drop for Schema {
     fn drop(&mut self) {
-        let text = format!("set client_min_messages = error; drop schema {} cascade", self.0);
+        let text = format!("set client_min_messages = error; drop schema if exists {} cascade", self.0);
         let dropped = RUNTIME.block_on(async {
             let mut conn = PgConnection::connect(&address()).await?;
             sqlx::raw_sql(&text).execute(&mut conn).await
