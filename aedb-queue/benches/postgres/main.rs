@@ -47,7 +47,13 @@ async fn db(schema: &str, connections: u32) -> Db {
         .execute(format!("set client_min_messages = error; drop schema if exists {schema} cascade").as_str())
         .await
         .unwrap();
-    Db::builder().schema(schema).connections(connections).connect(&address()).await.unwrap()
+    Db::builder()
+        .schema(schema)
+        .connections(connections)
+        .patience(Duration::from_mins(10))
+        .connect(&address())
+        .await
+        .unwrap()
 }
 
 /// What is in the middle.

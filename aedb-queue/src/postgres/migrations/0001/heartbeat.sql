@@ -4,7 +4,9 @@
 -- and neither do those of the others. One with progress does, since what it records must be there.
 create function aedb.heartbeat(p_now bigint, p_queue int, p_ids bigint[], p_tokens bigint[], p_leases bigint[], p_progress text[])
 returns table (id bigint, deadline bigint) language plpgsql
-set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+-- Planned for the sizes of the call: a plan from when the table was empty would compare each item with each task.
+set plan_cache_mode = force_custom_plan set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_material = off
 as $$
 #variable_conflict use_column
 declare

@@ -4,7 +4,9 @@ create function aedb.settle(
     p_now bigint, p_queue int, p_ids bigint[], p_tokens bigint[], p_kinds smallint[], p_values text[], p_keep bigint[],
     p_after bigint[], p_at bigint[], p_fatal bool[]
 ) returns bigint[] language plpgsql
-set plan_cache_mode = force_generic_plan set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+-- Planned for the sizes of the call: a plan from when the table was empty would compare each item with each task.
+set plan_cache_mode = force_custom_plan set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_material = off
 as $$
 declare
     now bigint := coalesce(p_now, aedb.clock());
