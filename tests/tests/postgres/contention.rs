@@ -197,3 +197,25 @@ fn a_claim_that_begins_behind_what_is_gone_finds_higher_priorities_and_what_came
         timeout(Duration::from_secs(10), found).await.unwrap();
     });
 }
+
+#[test]
+fn ten_thousand_are_beaten_and_settled_in_time_though_the_server_thinks_that_there_are_none() {
+    on_a_schema(async |schema| {
+        let queue = schema.store.db().queue("q").unwrap();
+        for n in 0..8 {
+            queue.enqueue(task(n)).await.unwrap();
+            let claimed = claim(&queue, 1).await;
+            assert!(queue.complete(&claimed[0], Completion::new()).await.unwrap().is_applied());
+        }
+        let analyze = format!("vacuum analyze {}.running", schema.name);
+        connection().await.execute(analyze.as_str()).await.unwrap();
+        queue.enqueue_batch((0..10_000).map(task).collect()).await.unwrap();
+        let claims = claim(&queue, 10_000).await;
+        let beat = |claimed| aedb_queue::Heartbeat::new(claimed, aedb_queue::LeaseLength::secs(300));
+        let beats = timeout(Duration::from_secs(20), queue.heartbeat_batch(claims.iter().map(beat).collect())).await;
+        assert_eq!(beats.unwrap().unwrap().len(), 10_000);
+        let done = claims.iter().map(|claim| Settlement::new(claim, Decision::Complete(Completion::new())));
+        let settled = timeout(Duration::from_secs(20), queue.settle(done.collect())).await.unwrap().unwrap();
+        assert!(settled.into_iter().all(|answer| answer.unwrap().is_applied()));
+    });
+}
