@@ -202,13 +202,16 @@ fn a_claim_that_begins_behind_what_is_gone_finds_higher_priorities_and_what_came
 fn ten_thousand_are_beaten_and_settled_in_time_though_the_server_thinks_that_there_are_none() {
     on_a_schema(async |schema| {
         let queue = schema.store.db().queue("q").unwrap();
-        for n in 0..8 {
-            queue.enqueue(task(n)).await.unwrap();
-            let claimed = claim(&queue, 1).await;
-            assert!(queue.complete(&claimed[0], Completion::new()).await.unwrap().is_applied());
-        }
+        queue.enqueue(task(0)).await.unwrap();
+        let gone = claim(&queue, 1).await;
+        assert!(queue.complete(&gone[0], Completion::new()).await.unwrap().is_applied());
         let analyze = format!("vacuum analyze {}.running", schema.name);
         connection().await.execute(analyze.as_str()).await.unwrap();
+        // Now plans are made that a server may keep.
+        for _ in 0..3 {
+            assert!(!queue.complete(&gone[0], Completion::new()).await.unwrap().is_applied());
+            queue.heartbeat(&gone[0], aedb_queue::LeaseLength::secs(30), None).await.unwrap();
+        }
         queue.enqueue_batch((0..10_000).map(task).collect()).await.unwrap();
         let claims = claim(&queue, 10_000).await;
         let beat = |claimed| aedb_queue::Heartbeat::new(claimed, aedb_queue::LeaseLength::secs(300));
