@@ -210,7 +210,8 @@ fn ten_thousand_are_beaten_and_settled_in_time_though_the_server_thinks_that_the
         // Now plans are made that a server may keep.
         for _ in 0..3 {
             assert!(!queue.complete(&gone[0], Completion::new()).await.unwrap().is_applied());
-            queue.heartbeat(&gone[0], aedb_queue::LeaseLength::secs(30), None).await.unwrap();
+            let lost = queue.heartbeat(&gone[0], aedb_queue::LeaseLength::secs(30), None).await.unwrap();
+            assert!(matches!(lost, aedb_queue::HeartbeatOutcome::LeaseLost(_)));
         }
         queue.enqueue_batch((0..10_000).map(task).collect()).await.unwrap();
         let claims = claim(&queue, 10_000).await;
