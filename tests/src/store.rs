@@ -11,11 +11,15 @@ pub(crate) fn is_served() -> bool {
     cfg!(feature = "postgres") && std::env::var("AEDB_STORE").is_ok_and(|store| store == "postgres")
 }
 
-/// An empty database: in memory, or a schema of its own on the server that `AEDB_POSTGRES` names.
+/// An empty database: in memory, in an AEDB instance, or a schema of its own on the server that `AEDB_POSTGRES` names.
 pub(crate) fn fresh(builder: DbBuilder) -> Db {
     #[cfg(feature = "postgres")]
     if is_served() {
         return served::fresh(builder);
+    }
+    #[cfg(feature = "aedb")]
+    if std::env::var("AEDB_STORE").is_ok_and(|store| store == "aedb") {
+        return inside(builder);
     }
     builder.memory().unwrap()
 }
@@ -60,4 +64,29 @@ mod served {
         let connects = move || RUNTIME.block_on(builder.schema(schema).connections(4).connect(&url)).unwrap();
         std::thread::spawn(connects).join().unwrap()
     }
+}
+
+#[cfg(feature = "aedb")]
+fn inside(builder: DbBuilder) -> Db {
+    use std::sync::{Arc, LazyLock};
+
+    use aedb::AedbInstance;
+    use aedb::config::AedbConfig;
+    use aedb_queue::AedbLimits;
+    use tokio::runtime::{Builder, Runtime};
+
+    static RUNTIME: LazyLock<Runtime> =
+        LazyLock::new(|| Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap());
+    // The folder stays for as long as the process: the instance may close after the test.
+    let folder = tempfile::tempdir().unwrap().keep();
+    let _within = RUNTIME.enter();
+    // Room for the largest batches; and a closing instance waits for the interval.
+    let limits = AedbLimits { mutations: 1 << 16, assertions: 1 << 16, ..AedbLimits::default() };
+    let config = AedbConfig {
+        max_mutations_per_envelope: limits.mutations,
+        max_read_assertions_per_envelope: limits.assertions,
+        version_gc_interval_ms: 10,
+        ..AedbConfig::default()
+    };
+    builder.aedb_limits(limits).aedb(Arc::new(AedbInstance::open_anonymous(config, &folder).unwrap())).unwrap()
 }

@@ -1,5 +1,7 @@
 //! One batch, one envelope: sent, and sent again under the same idempotency key where no answer came.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use aedb::CommitFinality;
@@ -17,6 +19,8 @@ use crate::error::{Error, ErrorKind};
 
 /// How often an envelope is sent that AEDB has no room for, or gave no answer to.
 const SENDS: u32 = 6;
+/// Marks that are kept for the feed.
+const REMEMBERED: usize = 64;
 /// The pause before the second; each further one is twice as long.
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -70,6 +74,11 @@ impl Aedb {
             write_intent: WriteIntent { mutations },
             base_seq,
         };
+        {
+            let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+            sent.truncate(REMEMBERED);
+            sent.push_front(mark(&envelope.write_intent.mutations));
+        }
         self.send(&envelope)
     }
 
@@ -114,6 +123,18 @@ impl Aedb {
             return Err(told(error).into());
         }
     }
+}
+
+/// What tells our own commits in the feed. Two alike cost a look too few, which the poll makes up for.
+pub(super) fn mark(mutations: &[Mutation]) -> u64 {
+    let mut hash = DefaultHasher::new();
+    mutations.len().hash(&mut hash);
+    if let Some(Mutation::KvSet { key, value, .. }) = mutations.first() {
+        (key, value).hash(&mut hash);
+    } else if let Some(Mutation::KvDel { key, .. }) = mutations.first() {
+        key.hash(&mut hash);
+    }
+    hash.finish()
 }
 
 /// What an error says of the commit.

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::Aedb;
+use super::commit::mark;
 use super::view::{Look, Reads};
 use crate::engine::{CommitError, Drive, Overlay, ProgressFn, Size, View};
 use crate::error::{Error, ErrorKind, Result};
@@ -25,12 +26,22 @@ impl Drive for Aedb {
     }
 
     fn on_change(&self, listener: Arc<dyn Fn() + Send + Sync>) {
-        let (mut feed, listener) = (self.instance.subscribe_commits(), Arc::downgrade(&listener));
+        let (mut feed, sent) = (self.instance.subscribe_commits(), Arc::clone(&self.sent));
         self.runner.spawn(async move {
-            // It may lag and it repeats our own commits: a reason to look, never what was found.
-            while !matches!(feed.recv().await, Err(RecvError::Closed)) {
-                let Some(listener) = listener.upgrade() else { return };
-                listener();
+            // It may lag: a reason to look, never what was found.
+            loop {
+                let ours = match feed.recv().await {
+                    Ok(delta) => {
+                        let (mark, mut sent) =
+                            (mark(&delta.mutations), sent.lock().unwrap_or_else(PoisonError::into_inner));
+                        sent.iter().position(|ours| *ours == mark).and_then(|at| sent.remove(at)).is_some()
+                    }
+                    Err(RecvError::Lagged(_)) => false,
+                    Err(RecvError::Closed) => return,
+                };
+                if !ours {
+                    listener();
+                }
             }
         });
     }

@@ -11,6 +11,7 @@ mod place;
 mod run;
 mod view;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
@@ -42,6 +43,8 @@ pub(crate) struct Aedb {
     writer: Mutex<u64>,
     /// Held while a commit is on its way, so that a read sees no half of it.
     gate: RwLock<()>,
+    /// Marks of our own commits that the feed has not repeated yet.
+    sent: Arc<Mutex<VecDeque<u64>>>,
     /// Drawn once; with the number of the commit, its idempotency key.
     origin: u64,
 }
@@ -88,6 +91,7 @@ pub(crate) fn attach(instance: Arc<AedbInstance>, how: &Attach) -> Result<Arc<Ae
         known: Known::default(),
         writer: Mutex::default(),
         gate: RwLock::default(),
+        sent: Arc::default(),
         origin: run::drawn(),
     });
     attached.push(Arc::downgrade(&aedb));
