@@ -176,7 +176,7 @@ fn a_file_that_cannot_be_written_is_refused() {
         fs::set_permissions(file, fs::Permissions::from_mode(mode)).unwrap();
     }
     let mut command = Command::new(&program);
-    command.args(["--exact", "a_file_that_cannot_be_written_is_refused", "--nocapture"]).env(PATH, &path);
+    command.args(["--exact", "opening::a_file_that_cannot_be_written_is_refused", "--nocapture"]).env(PATH, &path);
     if fs::metadata(folder.path()).unwrap().uid() == 0 {
         command.uid(NOBODY).gid(NOBODY);
     }
