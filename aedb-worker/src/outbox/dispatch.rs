@@ -1,10 +1,12 @@
 //! A running dispatcher: it keeps its place, its leases and its lanes, on a thread of its own; publishers run on the application's runtime.
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aedb_queue::{AppKeys, Effects, KeyRange, Result, Scope, Timestamp};
+use futures_util::FutureExt;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -12,12 +14,13 @@ use tokio::time::{sleep, timeout};
 
 use super::event::EventId;
 use super::keys::TopicKeys;
-use super::lane::{self, Count};
+use super::lane::{self, Count, Lane};
 use super::members::{Lanes, Membership};
 use super::publisher::Publisher;
 use super::stuck::Budget;
 use crate::events;
-use crate::run::{Control, Mode, WorkerState, monotonic, on_own_thread};
+use crate::run::attempt::words;
+use crate::run::{Control, Mode, WorkerState, is_final, monotonic, on_own_thread};
 
 /// How long a stop waits for lanes to record what was published.
 const LAST: Duration = Duration::from_millis(800);
@@ -115,41 +118,58 @@ async fn keep(
     shared: &Arc<Shared>,
     lanes: &mut Lanes,
     membership: &mut Membership,
-    running: &mut JoinSet<Result<u64>>,
+    running: &mut JoinSet<bool>,
 ) -> Result<()> {
     let (control, length, every) = (&shared.control, shared.parts.lease, shared.parts.lease / 3);
     let mut row = 0;
     loop {
         control.resumed().await;
         lanes.renew(length).await;
-        match membership.share(shared).await {
-            Ok(share) => {
+        // Whether a lane was lost before it was dry: then there is another round, even for a drain.
+        let mut lost = false;
+        let taken = match membership.share(shared).await {
+            Ok(share) => lanes.balance(shared, share).await,
+            Err(error) => Err(error),
+        };
+        match taken {
+            Ok(taken) => {
                 row = 0;
                 control.set(WorkerState::Polling);
-                for lane in lanes.balance(shared, share).await? {
-                    let shared = Arc::clone(shared);
-                    running.spawn(async move { lane::serve(&shared, &lane).await });
+                for lane in taken {
+                    running.spawn(serve_lane(Arc::clone(shared), lane));
                 }
             }
+            Err(error) if is_final(error.kind()) => return Err(error),
             Err(error) => {
                 row += 1;
                 control.set(WorkerState::Failing);
                 events::store_away("outbox members", row, &error);
+                lost = true;
             }
         }
         forget_delivered(shared).await;
         let next = monotonic::now() + every;
         while monotonic::now() < next {
             tokio::select! {
-                Some(ended) = running.join_next() => ended.unwrap_or(Ok(0)).map(drop)?,
+                Some(dry) = running.join_next() => lost |= !dry.unwrap_or(false),
                 () = sleep(Duration::from_millis(50).min(every)) => {}
             }
             lanes.expire(length);
-            if shared.drains() && running.is_empty() {
+            if shared.drains() && running.is_empty() && !lost {
                 return Ok(());
             }
         }
     }
+}
+
+/// Serves a lane. One that panics is given up, and taken anew in the next round.
+async fn serve_lane(shared: Arc<Shared>, lane: Arc<Lane>) -> bool {
+    let served = AssertUnwindSafe(lane::serve(&shared, &lane)).catch_unwind().await;
+    served.unwrap_or_else(|panic| {
+        events::service_panicked("outbox lane", words(&*panic), 1);
+        lane.over.cancel();
+        false
+    })
 }
 
 /// Removes delivered events that were kept long enough.

@@ -60,11 +60,11 @@ struct Course {
     told: UnboundedReceiver<Published>,
 }
 
-/// Serves a lane until it is over or, when draining, has nothing that is due. Answers how many events were delivered.
-pub(crate) async fn serve(shared: &Arc<Shared>, lane: &Arc<Lane>) -> Result<u64> {
+/// Serves a lane until it is over or, when draining, has nothing that is due: true if that was so.
+pub(crate) async fn serve(shared: &Arc<Shared>, lane: &Arc<Lane>) -> bool {
     let (tell, told) = unbounded_channel();
     let mut course = Course { stuck: BTreeMap::new(), in_flight: BTreeSet::new(), from: None, tell, told };
-    let (mut delivered, mut pause) = (0, Pause::new());
+    let mut pause = Pause::new();
     while !lane.over.is_cancelled() {
         let groups = match course.read(shared, lane).await {
             Ok(groups) => groups,
@@ -82,19 +82,19 @@ pub(crate) async fn serve(shared: &Arc<Shared>, lane: &Arc<Lane>) -> Result<u64>
         }
         if started == 0 && course.in_flight.is_empty() {
             if shared.drains() {
-                return Ok(delivered);
+                return true;
             }
             tokio::select! {
-                () = lane.over.cancelled() => return Ok(delivered),
+                () = lane.over.cancelled() => return false,
                 () = sleep(shared.parts.poll) => continue,
             }
         }
-        let Some(results) = course.results(shared, lane).await else { return Ok(delivered) };
+        let Some(results) = course.results(shared, lane).await else { return false };
         if !results.is_empty() {
-            delivered += course.record(shared, lane, results).await;
+            course.record(shared, lane, results).await;
         }
     }
-    Ok(delivered)
+    false
 }
 
 impl Course {
@@ -175,7 +175,7 @@ impl Course {
     }
 
     /// Records what was delivered and what failed, under the lease, until there is an answer.
-    async fn record(&mut self, shared: &Shared, lane: &Lane, results: Vec<Published>) -> u64 {
+    async fn record(&mut self, shared: &Shared, lane: &Lane, results: Vec<Published>) {
         let (keys, now) = (&shared.keys, shared.now());
         let (mut effects, mut count) = (Effects::new(), 0);
         for result in &results {
@@ -201,11 +201,9 @@ impl Course {
                 None => {}
             }
         }
-        if !commit(shared, lane, effects).await {
-            return 0;
+        if commit(shared, lane, effects).await {
+            shared.delivered(count, now, results.iter().filter_map(|result| result.delivered.first()).min());
         }
-        shared.delivered(count, now, results.iter().filter_map(|result| result.delivered.first()).min());
-        count
     }
 }
 

@@ -161,7 +161,7 @@ fn start(shared: &Arc<Shared>, line: usize, task: ClaimedTask, slot: OwnedSemaph
     shared.attempts.spawn(attempt.map(drop));
 }
 
-/// Whether the same claim can never be served: then the worker ends and says why, instead of waiting for ever.
-fn is_final(kind: ErrorKind) -> bool {
+/// Whether the same call can never be served: then the worker ends and says why, instead of waiting for ever.
+pub(crate) fn is_final(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Invalid | ErrorKind::TooLarge | ErrorKind::PermissionDenied)
 }

@@ -47,6 +47,7 @@ use crate::layer::Dead;
 use crate::worker::Parts;
 
 use attempts::Attempts;
+pub(crate) use claim::is_final;
 pub(crate) use control::Control;
 pub use control::{Health, WorkerHandle, WorkerState};
 pub(crate) use entry::{Entry, Room, Running};

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use aedb_queue::{Backoff, Db, Effects, ErrorKind, KeyRange, LeaseLength, ManualClock};
 use aedb_worker::outbox::{Dispatcher, DispatcherBuilder, Event, Outbox, event};
+use aedb_worker::testing::{Call, Fault, Faults, Verb};
 use aedb_worker::{Outcome, TaskContext, TaskError};
 use tokio::sync::Notify;
 
@@ -292,4 +293,45 @@ async fn a_dispatcher_that_cannot_be_built_names_every_mistake() {
         assert!(error.to_string().contains(mistake), "{mistake} is missing in: {error}");
     }
     assert!(event("orders", "", &1).is_err() && event("\n", "a", &1).is_err());
+}
+
+#[tokio::test]
+async fn a_drain_does_not_end_with_the_leases_that_it_lost_on_the_way() {
+    let db = crate::store::fresh(Db::builder());
+    record(&db, &["a"], 30).await;
+    let (faults, received) = (Faults::new(), Received::default());
+    // The first leases live no longer than their second, in which there is time for some sixteen events.
+    let end = tokio::time::Instant::now() + Duration::from_millis(1_500);
+    faults
+        .plan(move |call: Call| (call.verb == Verb::Renew && tokio::time::Instant::now() < end).then_some(Fault::Fail));
+    let slowly = {
+        let received = received.clone();
+        move |event: Event| {
+            let received = received.clone();
+            async move {
+                tokio::time::sleep(Duration::from_millis(60)).await;
+                received.take(&event);
+                Ok(())
+            }
+        }
+    };
+    dispatcher(&faults.on(&db)).publisher(slowly).batch(1).build().unwrap().drain().await.unwrap();
+    assert_eq!(outbox(&db).waiting(10).await.unwrap(), 0);
+    assert!(received.count() >= 30);
+}
+
+#[tokio::test]
+async fn a_dispatcher_outlives_a_store_that_is_away_whatever_it_asks() {
+    for verb in [Verb::Acquire, Verb::Renew, Verb::Read, Verb::Commit, Verb::GuardedCommit] {
+        let db = crate::store::fresh(Db::builder());
+        record(&db, &["a", "b"], 5).await;
+        let (faults, calls) = (Faults::new(), AtomicU32::new(0));
+        faults.plan(move |call: Call| {
+            (call.verb == verb && calls.fetch_add(1, Ordering::SeqCst) < 3).then_some(Fault::Fail)
+        });
+        let received = Received::default();
+        dispatcher(&faults.on(&db)).publisher(into(&received)).build().unwrap().drain().await.unwrap();
+        assert_eq!(outbox(&db).waiting(10).await.unwrap(), 0, "{verb:?}");
+        assert!(received.count() >= 10, "{verb:?}");
+    }
 }
