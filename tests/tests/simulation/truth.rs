@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use aedb_queue::{
-    ClaimedTask, Counters, Decision, EnqueueOutcome, FencedCommit, Heartbeat, HeartbeatOutcome, LeaseLoss, Settlement,
-    StateKind, TaskId, TaskRecord, TaskState, Timestamp,
+    ClaimedTask, Clock as _, Counters, Decision, EnqueueOutcome, FencedCommit, Heartbeat, HeartbeatOutcome, LeaseLoss,
+    Settlement, StateKind, TaskId, TaskRecord, TaskState, Timestamp,
 };
 
 use super::tally::Tally;
@@ -205,7 +205,7 @@ impl Truth {
     /// An outcome applies if and only if its token holds the task (rules 4, 7); if not, nothing changes.
     pub(crate) fn settled(&mut self, settled: &Settled<'_>, answer: &Result<FencedCommit, aedb_queue::Error>) {
         let Settled { item, before, after, alone } = settled;
-        let (id, token) = (item.id, item.token.as_u64());
+        let (id, token, now) = (item.id, item.token.as_u64(), self.clock.now());
         let answer = match answer {
             Ok(answer) => *answer,
             // Each effect of the simulation is right as long as it is applied once.
@@ -225,7 +225,7 @@ impl Truth {
                 rule!(self, !holds, "{id} under {token} was refused as {loss:?}: {before:?}");
                 rule!(
                     self,
-                    !alone || untouched(*before, *after),
+                    !alone || untouched(*before, *after, now),
                     "{id} was changed under {token}: {before:?} to {after:?}"
                 );
                 self.happened(match (loss, &item.decision) {
@@ -274,7 +274,7 @@ impl Truth {
         after: Option<&TaskRecord>,
         answer: HeartbeatOutcome,
     ) {
-        let (id, token) = (beat.id, beat.token.as_u64());
+        let (id, token, now) = (beat.id, beat.token.as_u64(), self.clock.now());
         let held = before.is_some_and(|before| holds(before, token));
         self.note(format!("heartbeat {id} under {token}: {answer:?}"));
         match answer {
@@ -288,7 +288,7 @@ impl Truth {
             }
             HeartbeatOutcome::LeaseLost(_) => {
                 self.happened("a heartbeat of a lost lease was refused");
-                rule!(self, !held && untouched(before, after), "{id} under {token}: {before:?} to {after:?}");
+                rule!(self, !held && untouched(before, after, now), "{id} under {token}: {before:?} to {after:?}");
             }
         }
     }
@@ -416,9 +416,9 @@ fn holds(record: &TaskRecord, token: u64) -> bool {
 }
 
 /// Whether a call that was refused has left the record alone. The commit may have served a claim that waits, or moved what was due.
-fn untouched(before: Option<&TaskRecord>, after: Option<&TaskRecord>) -> bool {
+fn untouched(before: Option<&TaskRecord>, after: Option<&TaskRecord>, now: Timestamp) -> bool {
     let (Some(before), Some(after)) = (before, after) else { return before.is_none() && after.is_none() };
-    let moved = |due: Timestamp| due <= after.updated;
+    let moved = |due: Timestamp| due <= now;
     before == after
         || after.token > before.token && before.state.finished().is_none()
         || match before.state {
