@@ -16,12 +16,13 @@ mod summary;
 
 use std::any::Any;
 use std::fmt;
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use aedb_queue::{
-    ClaimRequest, ClaimedTask, Clock as _, Completion, Counters, Db, FencedCommit, LeaseLength, ManualClock, NewTask,
-    Queue, TaskId, TaskRecord, TaskState, Timestamp,
+    ClaimRequest, ClaimedTask, Clock as _, Completion, Counters, Db, Decision, FencedCommit, LeaseLength, ManualClock,
+    NewTask, Queue, Result, Settlement, TaskId, TaskRecord, TaskState, Timestamp,
 };
 use futures::executor::block_on;
 
@@ -111,6 +112,27 @@ impl Shop {
         block_on(self.queue.complete(claim, Completion::new())).unwrap()
     }
 
+    /// Completes all that is due, and what becomes due with it.
+    pub fn complete_all(&self) {
+        loop {
+            let claimed = self.claim(10_000);
+            if claimed.is_empty() {
+                return;
+            }
+            let done = |claim: &ClaimedTask| Settlement::new(claim, Decision::Complete(Completion::new()));
+            for answer in block_on(self.queue.settle(claimed.iter().map(done).collect())).unwrap() {
+                assert!(answer.unwrap().is_applied());
+            }
+        }
+    }
+
+    /// A claim that waits, up to a minute.
+    pub fn waits(&self, request: ClaimRequest) -> Claiming<'_> {
+        let mut claim: Claiming<'_> = Box::pin(self.queue.claim(request.wait(secs(60))));
+        assert!(poll_once(&mut claim).is_pending());
+        claim
+    }
+
     /// Fails a claimed task.
     pub fn fail(&self, claim: &ClaimedTask) -> FencedCommit {
         block_on(self.queue.fail(claim, "no")).unwrap()
@@ -158,6 +180,17 @@ impl Drop for Shop {
         if !std::thread::panicking() {
             assert_clean(&self.queue);
         }
+    }
+}
+
+/// A claim on its way.
+pub type Claiming<'a> = Pin<Box<dyn Future<Output = Result<Vec<ClaimedTask>>> + Send + 'a>>;
+
+/// How many tasks a claim that waits has got, if it is served.
+pub fn served(claim: &mut Claiming<'_>) -> Option<usize> {
+    match poll_patiently(claim) {
+        Poll::Ready(claimed) => Some(claimed.unwrap().len()),
+        Poll::Pending => None,
     }
 }
 

@@ -34,7 +34,8 @@ fn grant(db: &Db, target: GrantTarget, access: Option<Access>) {
     block_on(db.grant("ada", target, access)).unwrap();
 }
 
-fn denied<T: std::fmt::Debug>(answer: Result<T, Error>) -> bool {
+/// Whether an answer is that of a missing grant; any other error is a fault.
+pub fn denied<T: std::fmt::Debug>(answer: Result<T, Error>) -> bool {
     match answer {
         Ok(_) => false,
         Err(error) => {
@@ -45,7 +46,7 @@ fn denied<T: std::fmt::Debug>(answer: Result<T, Error>) -> bool {
 }
 
 /// Whether each reading, and each writing call on the queue `q` is denied; calls of one kind must agree.
-fn denied_on_q(scope: &Scope) -> (bool, bool) {
+pub fn denied_on_q(scope: &Scope) -> (bool, bool) {
     let queue = scope.queue("q").unwrap();
     let id = aedb_queue::TaskId::from_u64(1);
     let reads = [
@@ -74,7 +75,8 @@ fn denied_on_q(scope: &Scope) -> (bool, bool) {
     (reads[0], writes[0])
 }
 
-fn denied_on_lease(scope: &Scope) -> (bool, bool) {
+/// The same of the lease `l`: asking about it, and acquiring it.
+pub fn denied_on_lease(scope: &Scope) -> (bool, bool) {
     let lease = scope.lease("l").unwrap();
     (denied(block_on(lease.status())), denied(block_on(lease.acquire("w", LeaseLength::secs(9)))))
 }

@@ -7,7 +7,7 @@
 
 mod amend;
 mod append;
-mod callers;
+pub mod callers;
 mod claimed;
 mod deaths;
 mod decisions;

@@ -23,22 +23,6 @@ fn stats(shop: &Shop) -> QueueStats {
     block_on(shop.queue.stats()).unwrap()
 }
 
-fn complete_all(shop: &Shop) {
-    loop {
-        let claimed = shop.claim(10_000);
-        if claimed.is_empty() {
-            return;
-        }
-        let items = claimed
-            .iter()
-            .map(|claim| aedb_queue::Settlement::new(claim, aedb_queue::Decision::Complete(Completion::new())))
-            .collect();
-        for answer in block_on(shop.queue.settle(items)).unwrap() {
-            assert!(answer.unwrap().is_applied());
-        }
-    }
-}
-
 fn c58_each_kind_of_end_is_pruned_at_its_age_and_not_a_second_before() {
     let long = Json::parse(format!("\"{}\"", "x".repeat(5_000))).unwrap();
     for (how, age) in [(StateKind::Done, 100), (StateKind::Cancelled, 100), (StateKind::Dead, 500)] {
@@ -84,7 +68,7 @@ fn c56_too_many_records_or_bytes_are_cut_back_and_those_that_end_first_go_first(
     let mut ids = Vec::new();
     for n in 0..50 {
         ids.push(shop.enqueue(task(n)));
-        complete_all(&shop);
+        shop.complete_all();
         shop.pass(secs(1));
     }
     assert_eq!(sweep(&shop, RetentionLimits { records: 20, ..Default::default() }).pruned, 30);
@@ -105,7 +89,7 @@ fn c56_cycles_of_work_with_keys_and_sweeps_leave_the_queue_as_small_as_it_was() 
             NewTask::new("n", &"x".repeat(1_000)).unwrap().idempotency_key_for(key, secs(5)).keep_done(secs(5))
         });
         block_on(shop.queue.enqueue_batch(tasks.collect())).unwrap();
-        complete_all(&shop);
+        shop.complete_all();
         shop.pass(secs(10));
         while sweep(&shop, RetentionLimits::default()).more {}
         sizes.push(stats(&shop));

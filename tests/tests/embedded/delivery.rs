@@ -1,4 +1,4 @@
-//! Delivery: nothing is lost, nothing is early, nothing is served twice; order is priority, then first in, first out.
+//! Delivery over a file that is closed at the wrong moment.
 
 use std::collections::BTreeSet;
 

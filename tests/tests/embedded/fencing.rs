@@ -1,4 +1,4 @@
-//! Fencing: who lost the lease changes nothing, and of all who want to take a task over exactly one does.
+//! Fencing between threads: of all who want to take a task over exactly one does.
 
 use std::sync::Barrier;
 use std::thread;

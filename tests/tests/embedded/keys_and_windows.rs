@@ -1,4 +1,4 @@
-//! Idempotency keys: one task per key while it lives and for a window after, however it ended.
+//! Idempotency keys between threads and between handles of one file.
 
 use std::sync::Barrier;
 use std::thread;

@@ -1,4 +1,4 @@
-//! Limits: each is checked at the door with its name, and what was taken in can always be claimed, failed and completed.
+//! Texts that are refused before they reach any store.
 
 use aedb_queue::{Error, ErrorKind, Json};
 

@@ -1,4 +1,4 @@
-//! Reclaim and the broken disk: lost leases come back at once, and a failed commit loses and doubles nothing.
+//! The broken disk: lost leases come back at once, and a failed commit loses and doubles nothing.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
-//! Retention: what is finished goes by age, count and bytes, in bounded steps, with everything that belongs to it.
+//! Retention of more than one step can take.
 
-use aedb_queue::{Completion, Db, ManualClock, QueueStats, RetentionLimits, SweepReport};
+use aedb_queue::{Db, ManualClock, QueueStats, RetentionLimits, SweepReport};
 use aedb_tests::{Shop, secs, task};
 use futures::executor::block_on;
 
@@ -12,22 +12,6 @@ fn stats(shop: &Shop) -> QueueStats {
     block_on(shop.queue.stats()).unwrap()
 }
 
-fn complete_all(shop: &Shop) {
-    loop {
-        let claimed = shop.claim(10_000);
-        if claimed.is_empty() {
-            return;
-        }
-        let items = claimed
-            .iter()
-            .map(|claim| aedb_queue::Settlement::new(claim, aedb_queue::Decision::Complete(Completion::new())))
-            .collect();
-        for answer in block_on(shop.queue.settle(items)).unwrap() {
-            assert!(answer.unwrap().is_applied());
-        }
-    }
-}
-
 #[test]
 fn c59_pruning_goes_on_in_bounded_steps_over_restarts_until_nothing_is_left() {
     let (folder, clock) = (tempfile::tempdir().unwrap(), ManualClock::default());
@@ -37,7 +21,7 @@ fn c59_pruning_goes_on_in_bounded_steps_over_restarts_until_nothing_is_left() {
     };
     let shop = open();
     block_on(shop.queue.enqueue_batch((0..3_000).map(|n| task(n).keep_done(secs(1))).collect())).unwrap();
-    complete_all(&shop);
+    shop.complete_all();
     drop(shop);
     clock.advance(secs(2));
     let mut left = 3_000;

@@ -1,36 +1,20 @@
-//! Claims that wait: they are served, they give up, and dropping one strands no task.
+//! Claims that wait on the engine's own thread: who is served first, and what a dropped one leaves.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::task::Poll;
 use std::time::Duration;
 
-use aedb_queue::{ClaimRequest, ClaimedTask, Clock, ClockListener, Db, ManualClock, NewTask, Result, Timestamp};
-use aedb_tests::{Shop, claims, poll_once, poll_patiently, secs, task};
+use aedb_queue::{Clock, ClockListener, Db, ManualClock, NewTask, Timestamp};
+use aedb_tests::{Claiming, Shop, claims, poll_once, secs, served, task};
 use futures::executor::block_on;
-
-type Claiming<'a> = std::pin::Pin<Box<dyn Future<Output = Result<Vec<ClaimedTask>>> + Send + 'a>>;
-
-/// A claim that waits up to a minute.
-fn waits(shop: &Shop, request: ClaimRequest) -> Claiming<'_> {
-    let mut claim: Claiming<'_> = Box::pin(shop.queue.claim(request.wait(secs(60))));
-    assert!(poll_once(&mut claim).is_pending());
-    claim
-}
-
-fn served(claim: &mut Claiming<'_>) -> Option<usize> {
-    match poll_patiently(claim) {
-        Poll::Ready(claimed) => Some(claimed.unwrap().len()),
-        Poll::Pending => None,
-    }
-}
 
 #[test]
 fn waiting_claims_are_served_first_come_first_served_and_by_name() {
     let shop = Shop::new();
-    let mut first = waits(&shop, claims("a"));
-    let mut second = waits(&shop, claims("b"));
-    let mut named = waits(&shop, claims("c").names(["special"]));
+    let mut first = shop.waits(claims("a"));
+    let mut second = shop.waits(claims("b"));
+    let mut named = shop.waits(claims("c").names(["special"]));
     shop.enqueue(task(1));
     assert_eq!((served(&mut first), served(&mut second), served(&mut named)), (Some(1), None, None));
     block_on(shop.queue.enqueue_batch(vec![task(2), NewTask::new("special", &1).unwrap()])).unwrap();
@@ -41,7 +25,7 @@ fn waiting_claims_are_served_first_come_first_served_and_by_name() {
 fn c54_a_waiting_claim_that_is_dropped_strands_no_task() {
     let shop = Shop::new();
     for _ in 0..20 {
-        drop(waits(&shop, claims("gone").max(10)));
+        drop(shop.waits(claims("gone").max(10)));
     }
     let ids: Vec<_> = (0..10).map(|n| shop.enqueue(task(n))).collect();
     let claimed = shop.claim(99);
@@ -53,7 +37,7 @@ fn c54_a_waiting_claim_that_is_dropped_strands_no_task() {
 fn c54_a_claim_that_is_dropped_when_it_was_just_served_gives_its_tasks_back_uncharged() {
     let shop = Shop::new();
     for round in 1..=20_u32 {
-        let claim = waits(&shop, claims("gone").max(10));
+        let claim = shop.waits(claims("gone").max(10));
         if round == 1 {
             block_on(shop.queue.enqueue_batch((0..10).map(task).collect())).unwrap();
         } else {
@@ -140,7 +124,7 @@ fn c27_a_claim_that_waits_on_a_paused_queue_with_due_tasks_does_not_spin() {
     block_on(shop.queue.pause()).unwrap();
     shop.pass(secs(2));
     for request in [claims("w"), claims("w").max(0)] {
-        let claim = waits(&shop, request);
+        let claim = shop.waits(request);
         assert!(told.recv().unwrap() > Duration::ZERO, "the writer looks again at once, for ever");
         drop(claim);
     }
@@ -152,7 +136,7 @@ fn c27_a_claim_that_waits_for_a_later_task_sleeps_until_then() {
     let (telling, told) = Telling::new(&clock);
     let shop = Shop::on(Db::builder().clock(telling).memory().unwrap(), clock);
     shop.enqueue(task(1).delay(Duration::from_millis(300)));
-    let _claim = waits(&shop, claims("w"));
+    let _claim = shop.waits(claims("w"));
     assert_eq!(told.recv().unwrap(), Duration::from_millis(300));
 }
 
