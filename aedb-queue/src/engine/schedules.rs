@@ -48,13 +48,19 @@ fn grow(txn: &mut Txn<'_>) -> Result<usize> {
 
 /// Answers once the number has grown so far.
 async fn grown(engine: &dyn Engine, least: usize) -> Result<usize> {
-    submit_waiting(engine, Timestamp::MAX, move |txn| {
-        let number = number(txn)?;
-        if number >= least {
-            return Ok(Turn::Ready(number));
-        }
-        Ok(Turn::Wait { topic: b"n".to_vec(), until: None, so_far: number })
-    })
+    submit_waiting(
+        engine,
+        None,
+        Timestamp::MAX,
+        |_| {},
+        move |txn| {
+            let number = number(txn)?;
+            if number >= least {
+                return Ok(Turn::Ready(number));
+            }
+            Ok(Turn::Wait { topic: b"n".to_vec(), until: None, so_far: number })
+        },
+    )
     .await
 }
 
@@ -66,8 +72,8 @@ fn every_call_is_answered_once_and_in_order() {
             .map(|_| {
                 let engine = Arc::clone(&engine);
                 thread::spawn(move || {
-                    let first = block_on(submit(engine.as_ref(), grow)).unwrap();
-                    (first, block_on(submit(engine.as_ref(), grow)).unwrap())
+                    let first = block_on(submit(engine.as_ref(), None, grow)).unwrap();
+                    (first, block_on(submit(engine.as_ref(), None, grow)).unwrap())
                 })
             })
             .collect();
@@ -90,7 +96,7 @@ fn what_was_handed_in_before_the_end_is_done() {
             .map(|_| {
                 let (engine, done) = (Arc::clone(&engine), Arc::clone(&done));
                 thread::spawn(move || {
-                    submit_detached(engine.as_ref(), move |txn| {
+                    submit_detached(engine.as_ref(), None, move |txn| {
                         done.fetch_add(1, Ordering::SeqCst);
                         grow(txn).map(drop)
                     });
@@ -112,7 +118,7 @@ fn a_call_that_waits_is_answered_when_what_it_waits_for_comes() {
             thread::spawn(move || block_on(grown(engine.as_ref(), least)).unwrap())
         });
         for _ in 0..2 {
-            block_on(submit(engine.as_ref(), grow)).unwrap();
+            block_on(submit(engine.as_ref(), None, grow)).unwrap();
         }
         for (least, waiting) in [1, 2].into_iter().zip(waiting) {
             assert!(waiting.join().unwrap() >= least);
@@ -132,7 +138,7 @@ fn a_call_that_nobody_waits_for_any_more_holds_nobody_up() {
             let engine = Arc::clone(&engine);
             thread::spawn(move || block_on(grown(engine.as_ref(), 1)).unwrap())
         };
-        block_on(submit(engine.as_ref(), grow)).unwrap();
+        block_on(submit(engine.as_ref(), None, grow)).unwrap();
         assert_eq!(waiting.join().unwrap(), 1);
         assert!(dropped.join().unwrap().is_none_or(|number| number == 1));
     });
@@ -147,12 +153,18 @@ fn a_clock_that_moves_wakes_what_waits_for_an_instant() {
         let waiting = {
             let engine = Arc::clone(&engine);
             thread::spawn(move || {
-                block_on(submit_waiting(engine.as_ref(), Timestamp::MAX, move |txn| {
-                    if txn.now() >= due {
-                        return Ok(Turn::Ready(()));
-                    }
-                    Ok(Turn::Wait { topic: b"t".to_vec(), until: Some(due), so_far: () })
-                }))
+                block_on(submit_waiting(
+                    engine.as_ref(),
+                    None,
+                    Timestamp::MAX,
+                    |_| {},
+                    move |txn| {
+                        if txn.now() >= due {
+                            return Ok(Turn::Ready(()));
+                        }
+                        Ok(Turn::Wait { topic: b"t".to_vec(), until: Some(due), so_far: () })
+                    },
+                ))
             })
         };
         clock.advance(Duration::from_secs(1));

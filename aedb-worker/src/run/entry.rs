@@ -67,7 +67,7 @@ impl Entry {
 
     /// How long before the end of its lease an attempt must be over; it is asked to end twice as long before.
     pub(crate) fn margin(&self) -> Duration {
-        self.lease / 20
+        self.lease / 40
     }
 
     /// The lease was extended by a call sent at this instant.

@@ -78,7 +78,13 @@ async fn c11_an_attempt_whose_heartbeats_fail_is_asked_to_stop_before_its_lease_
 #[tokio::test]
 async fn c15_a_task_that_comes_back_to_the_same_worker_is_completed_by_its_new_attempt_only() {
     let (db, queue, id) = one_task().await;
-    let (deaf, off) = deaf(&db);
+    // No heartbeat arrives, and the first attempt cannot give its task back before the lease has ended.
+    let (faults, end) = (Faults::new(), tokio::time::Instant::now() + Duration::from_millis(1_300));
+    faults.plan(move |call| {
+        let refused = call.verb == Verb::Heartbeat || call.verb == Verb::Settle && tokio::time::Instant::now() < end;
+        refused.then_some(Fault::Fail)
+    });
+    let deaf = faults.on(&db);
     let old_ended = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&old_ended);
     let handler = move |_: u32, cx: TaskContext| {
@@ -94,7 +100,6 @@ async fn c15_a_task_that_comes_back_to_the_same_worker_is_completed_by_its_new_a
     let worker = on(&deaf).handler("n", handler).lease(Duration::from_secs(1)).build().unwrap();
     let (handle, running) = (worker.handle(), tokio::spawn(worker.run()));
     until(|| async { queue.stats().await.unwrap().done == 1 }).await;
-    off.store(false, Ordering::SeqCst);
     handle.shutdown();
     running.await.unwrap().unwrap();
     let record = queue.get(id).await.unwrap().unwrap();
